@@ -1,19 +1,19 @@
 /* calls.h - the collector of exact calls: processes are followed, patched, read out, and left.
  *
- *   calls_new      before the session holds anything (a helper process is forked)
- *   calls_launch   a child that waits before its exec: its program is counted from the first
- *                          instruction
- *   calls_attach   a process that runs
- *   calls_step     whatever happened since: births, forks, execs, loaded objects, ends. Never waits
- *                          for the target
- *   calls_publish     running totals into the profile
- *   calls_finish   living processes are left as they were found, and everything is told
+ *   calls_new       before the session holds anything (a helper process is forked)
+ *   calls_launch    a child that waits before its exec: its program is counted from the first instruction
+ *   calls_attach    a process that runs
+ *   calls_step      what happened since: threads and processes created, execs, loaded objects, ends. Never
+ *                   waits for the target
+ *   calls_publish   running totals into the profile
+ *   calls_leave     living processes are left as they were found
+ *   calls_finish    everything is published
  *
  * What happens to a process follows from a few rules. One thread alone counts without locks and without gs
- * (PLAIN). When a second one is born, all sites are led to stubs with a block for each thread (THREAD); where
- * the program uses gs itself, to stubs with locked increments (LOCK). A fork child counts for itself; who
- * runs in its parent's memory (vfork) counts there; an exec begins anew. ld.so's bell announces new objects
- * before their constructors run.
+ * (PLAIN). When a second one is created, all sites are led to stubs with a block for each thread (THREAD);
+ * where the program uses gs itself, to stubs with locked increments (LOCK). A fork child counts for itself; a
+ * child that runs in its parent's memory (vfork) counts there; an exec begins anew. The doorbell of ld.so
+ * announces new objects before their constructors run.
  *
  * A process that cannot be followed or patched any further goes on uncounted: a counted loss, and a notice
  * that says why. Context: tool, one thread. */
@@ -34,18 +34,18 @@ struct calls;
 struct calls_options {
     struct space_request request; /* borrowed */
     bool follow;                  /* children by fork */
-    bool
-        unpublished; /* nothing else tells the processes' table of births, execs and ends: they are told from here */
+    /* Nothing else reports creation, execs and ends to the table of processes: this collector does. */
+    bool unpublished;
 };
 
-/* The helper's process is calls_helper_pid's: for prctl(PR_SET_PTRACER). */
+/* calls_helper is the helper's process: for prctl(PR_SET_PTRACER). */
 int calls_new(const struct calls_options *options, struct sample_processes *processes, struct calls **made,
               struct base_error *error);
 pid_t calls_helper(const struct calls *calls);
-/* Its helper, for another collector in the same processes, who is told before calls are set up: `exec`, the
- * process is held in a new image; `objects`, the process has mapped objects, and who did waits; `left`,
- * nothing of it is told any more; and who is asked what a return address really is that a hook found
- * (`real`). `client` is copied; whoever is 0 is not told. */
+/* Another collector in the same processes, which shares the helper and is notified before calls are set up:
+ * `exec`, the process is held in a new image; `objects`, the process has mapped objects, and the thread that
+ * did waits; `left`, no notification of it follows; and `real` returns what a return address really is that a
+ * hook found. `client` is copied; members that are 0 are not called. */
 struct calls_client {
     void (*exec)(void *context, pid_t pid);
     void (*objects)(void *context, pid_t pid);
@@ -62,20 +62,21 @@ int calls_attach(struct calls *calls, pid_t pid, struct base_error *error);
 void calls_files(const struct calls *calls, int files[2]);
 
 int calls_step(struct calls *calls, struct base_error *error);
-/* Around a stop of tally: nothing waits for it. What was loaded meanwhile is a loss, and counted from resume on. */
+/* Around a stop of tally: nothing waits for it. What was loaded meanwhile is a loss, and counted from resume
+ * on. */
 void calls_suspend(struct calls *calls);
 void calls_resume(struct calls *calls);
 void calls_publish(struct calls *calls);
 
-/* Before an agent that is a guest leaves its processes: what lies over its hooks goes. */
+/* Before the agent of a client leaves its processes: what lies over its hooks goes. */
 void calls_before_agent(struct calls *calls);
-/* Living processes are left; then nothing more happens. */
+/* Living processes are left; then nothing more happens in them. */
 int calls_leave(struct calls *calls, struct base_error *error);
-/* What has not been told yet; after the last events of other collectors were worked on. */
+/* What has not been published yet; after the last events of other collectors were handled. */
 void calls_finish(struct calls *calls);
 void calls_free(struct calls *calls);
 
-/* One line worth telling, or "". */
+/* One line for the user, or "". */
 const char *calls_notice(const struct calls *calls);
 
 /* After calls_leave: where something stayed; the collector's. */

@@ -16,7 +16,7 @@
 #define SIZE 4096u
 
 /* Ends with its parent, whatever becomes of that. */
-static _Noreturn void be_patient(pid_t tracer)
+static _Noreturn void wait_to_be_killed(pid_t tracer)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_PTRACER, (unsigned long)tracer, 0ul, 0ul, 0ul);
@@ -24,7 +24,7 @@ static _Noreturn void be_patient(pid_t tracer)
         pause();
 }
 
-static int share(struct helper *helper, pid_t pid, struct base_error *error)
+static int share_code(struct helper *helper, pid_t pid, struct base_error *error)
 {
     uint64_t address, here = (uintptr_t)&calls_probe;
     int file;
@@ -36,14 +36,14 @@ static int share(struct helper *helper, pid_t pid, struct base_error *error)
     return result;
 }
 
-static int try_on(struct helper *helper, pid_t pid, struct base_error *error)
+static int try_child(struct helper *helper, pid_t pid, struct base_error *error)
 {
     int result = helper_trace_follow(helper, pid, error);
     if (result < 0)
         return result;
     result = helper_trace_hold(helper, pid, NULL, error);
     if (result == BASE_OK)
-        result = share(helper, pid, error);
+        result = share_code(helper, pid, error);
     helper_trace_leave(helper, pid, NULL);
     return result;
 }
@@ -51,8 +51,8 @@ static int try_on(struct helper *helper, pid_t pid, struct base_error *error)
 int calls_probe(struct base_error *error)
 {
     struct helper helper;
-    /* Were the two processes born into another PID namespace, the helper would be its first one, whose end
-     * waits for this one to reap the other. */
+    /* If the two processes were created in another PID namespace, the helper would be its first one, whose
+     * end waits for this one to reap the other. */
     int result = proc_namespace_check(error);
     if (result == BASE_OK)
         result = helper_begin(&helper, error);
@@ -60,8 +60,8 @@ int calls_probe(struct base_error *error)
         return result;
     pid_t pid = fork();
     if (pid == 0)
-        be_patient(helper.pid);
-    result = pid < 0 ? base_fail_errno(error, errno, "fork") : try_on(&helper, pid, error);
+        wait_to_be_killed(helper.pid);
+    result = pid < 0 ? base_fail_errno(error, errno, "fork") : try_child(&helper, pid, error);
     helper_end(&helper);
     if (pid > 0) {
         kill(pid, SIGKILL);

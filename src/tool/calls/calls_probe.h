@@ -4,8 +4,7 @@
 
 #include "base_error.h"
 
-/* Tries it: a child of ours is followed, held, given memory with code and counters, and let go. BASE_OK, or
- * why not. */
+/* Tries it: a child of ours is followed, held, given memory for code, and left. BASE_OK, or why not. */
 int calls_probe(struct base_error *error);
 
 #endif

@@ -7,7 +7,7 @@
 #include "loader_kept.h"
 #include "proc_maps.h"
 #include "remains_drain.h"
-#include "space_build.h"
+#include "space_apply.h"
 #include "space_text.h"
 
 #define AT_ONCE     64 /* changes that are undone together when there is no memory for all */
@@ -40,8 +40,8 @@ static int list_changes(struct listing *listing)
         const struct space_object *object = &space->objects[i];
         const struct slab *slab = object->live && object->patch ? &object->patch->slab : NULL;
         for (size_t j = 0; slab && j < slab->write_count && result == BASE_OK; j++) {
-            struct trace_memory_change change = space_build_change(&slab->writes[j]);
-            if (!space_build_is_lifted(object, &slab->writes[j]))
+            struct trace_memory_change change = space_apply_change(&slab->writes[j]);
+            if (!space_apply_is_lifted(object, &slab->writes[j]))
                 result = list_change(listing, &change);
         }
     }
@@ -53,43 +53,43 @@ static int list_changes(struct listing *listing)
 }
 
 /* BASE_ENOMEM: there is no memory for a list. */
-static int undo_all(struct space *space, struct space_rig *rig, bool only_ours, struct calls_remains *remains,
-                    struct base_error *error)
+static int undo_all(struct space *space, struct space_session *session, bool only_ours,
+                    struct calls_remains *remains, struct base_error *error)
 {
     struct listing listing = {.space = space, .stage = TRACE_STAGE_EMPTY, .only_ours = only_ours};
     int result = list_changes(&listing);
     if (result < 0)
         base_fail(error, result, "out of memory");
     if (result == BASE_OK)
-        result = helper_trace_stage_list(&rig->helper, space->pid, &listing.stage, error);
+        result = helper_trace_stage_list(&session->helper, space->pid, &listing.stage, error);
     if (result == BASE_OK)
-        result = helper_trace_undo(&rig->helper, space->pid, error);
+        result = helper_trace_undo(&session->helper, space->pid, error);
     remains->changes = listing.left_alone;
     remains->probed = listing.probed;
     trace_stage_free(&listing.stage);
     return result;
 }
 
-static int undo_list(struct space *space, struct space_rig *rig, const struct trace_memory_change *changes,
-                     size_t count, struct base_error *error)
+static int undo_list(struct space *space, struct space_session *session,
+                     const struct trace_memory_change *changes, size_t count, struct base_error *error)
 {
-    int result = helper_trace_stage(&rig->helper, space->pid, changes, count, error);
-    return result < 0 ? result : helper_trace_undo(&rig->helper, space->pid, error);
+    int result = helper_trace_stage(&session->helper, space->pid, changes, count, error);
+    return result < 0 ? result : helper_trace_undo(&session->helper, space->pid, error);
 }
 
-static int undo_some(struct space *space, struct space_rig *rig, const struct space_object *object,
+static int undo_some(struct space *space, struct space_session *session, const struct space_object *object,
                      const struct slab_write *writes, size_t count, struct base_error *error)
 {
     struct trace_memory_change changes[AT_ONCE];
     size_t ours = 0;
     for (size_t i = 0; i < count; i++)
-        if (!space_build_is_lifted(object, &writes[i]))
-            changes[ours++] = space_build_change(&writes[i]);
-    return undo_list(space, rig, changes, ours, error);
+        if (!space_apply_is_lifted(object, &writes[i]))
+            changes[ours++] = space_apply_change(&writes[i]);
+    return undo_list(space, session, changes, ours, error);
 }
 
 /* Without memory for one list: a few at a time. */
-static int put_back_by_few(struct space *space, struct space_rig *rig, struct base_error *error)
+static int put_back_by_few(struct space *space, struct space_session *session, struct base_error *error)
 {
     int result = BASE_OK;
     for (size_t i = 0; i < space->object_count; i++) {
@@ -97,34 +97,34 @@ static int put_back_by_few(struct space *space, struct space_rig *rig, struct ba
         const struct slab *slab = object->live && object->patch ? &object->patch->slab : NULL;
         for (size_t at = 0, count; slab && at < slab->write_count; at += count) {
             count = slab->write_count - at < AT_ONCE ? slab->write_count - at : AT_ONCE;
-            int undone = undo_some(space, rig, object, slab->writes + at, count, error);
+            int undone = undo_some(space, session, object, slab->writes + at, count, error);
             result = undone < 0 ? undone : result;
         }
     }
-    int undone = space->doorbell_set ? undo_list(space, rig, &space->doorbell_change, 1, error) : BASE_OK;
+    int undone = space->doorbell_set ? undo_list(space, session, &space->doorbell_change, 1, error) : BASE_OK;
     result = undone < 0 ? undone : result;
-    undone = undo_list(space, rig, space->detached.changes, space->detached.count, error);
+    undone = undo_list(space, session, space->detached.changes, space->detached.count, error);
     return undone < 0 ? undone : result;
 }
 
-static int put_back(struct space *space, struct space_rig *rig, struct calls_remains *remains,
+static int put_back(struct space *space, struct space_session *session, struct calls_remains *remains,
                     struct base_error *error)
 {
     struct base_error why = {0};
-    int result = undo_all(space, rig, false, remains, &why);
+    int result = undo_all(space, session, false, remains, &why);
     for (int i = 0; i < LOOK_ROUNDS && result == BASE_EBUSY; i++) {
         why = (struct base_error){0};
-        result = undo_all(space, rig, true, remains, &why);
+        result = undo_all(space, session, true, remains, &why);
     }
     if (result == BASE_ENOMEM)
-        return put_back_by_few(space, rig, error);
+        return put_back_by_few(space, session, error);
     return result < 0 ? base_fail(error, result, "%s", why.text) : result;
 }
 
 /* --- text --- */
 
-/* Is start..end-1 mapped from that very file now? The program may have mapped anything else there since, or moved its text to
- * anonymous memory (huge pages): dropped, such pages are zeros. */
+/* Is start..end-1 mapped from that very file now? The program may have mapped anything else there since, or
+ * moved its text to anonymous memory (huge pages): dropped, such pages are zeros. */
 static bool is_mapped_from(const struct proc_maps *maps, const struct sample_image_key *key, uint64_t start,
                            uint64_t end)
 {
@@ -142,13 +142,14 @@ static bool is_mapped_from(const struct proc_maps *maps, const struct sample_ima
 
 /* Pages that are as the file's need no copies: they are dropped, mapping by mapping, where all of one are
  * so. */
-static void share_text_again(const struct space *space, struct space_rig *rig, struct calls_remains *remains)
+static void share_text_again(const struct space *space, struct space_session *session,
+                             struct calls_remains *remains)
 {
     struct proc_maps maps = {0};
     proc_maps_read(space->pid, &maps, NULL);
     for (size_t i = 0; i < space->mapping_count; i++) {
         const struct space_mapping *mapping = &space->mappings[i];
-        const struct sample_image *of = &rig->images.images->items[mapping->image];
+        const struct sample_image *of = &session->images.images->items[mapping->image];
         const struct elf_image *image = of->elf;
         size_t own;
         if (!image || !elf_image_type(image) ||
@@ -156,8 +157,8 @@ static void share_text_again(const struct space *space, struct space_rig *rig, s
             continue;
         if (space_text_is_as_file(space->pid, image, mapping->bias, mapping->start, mapping->end, &own) &&
             own &&
-            helper_trace_give_back(&rig->helper, space->pid, mapping->start, mapping->end - mapping->start,
-                                   NULL) == BASE_OK)
+            helper_trace_give_back(&session->helper, space->pid, mapping->start,
+                                   mapping->end - mapping->start, NULL) == BASE_OK)
             own = 0;
         remains->text_pages += own;
     }
@@ -196,40 +197,41 @@ static uint64_t bytes_of(const struct remains_ranges *ranges)
     return bytes;
 }
 
-/* Without a note of it the memory stays as well, until somebody detaches the process. */
-static void keep_memory(const struct space *space, struct space_rig *rig, const struct remains_ranges *ranges,
-                        struct calls_remains *remains)
+/* If it cannot be noted, the memory stays as well, until the user runs `tally detach`. */
+static void keep_memory(const struct space *space, struct space_session *session,
+                        const struct remains_ranges *ranges, struct calls_remains *remains)
 {
     remains->memory_bytes = bytes_of(ranges);
-    loader_kept_note(&rig->helper, space->pid, space->pid, ranges->items, ranges->count, NULL);
+    loader_kept_note(&session->helper, space->pid, space->pid, ranges->items, ranges->count, NULL);
 }
 
-int calls_remove(struct space *space, struct space_rig *rig, bool held, struct calls_remains *remains,
+int calls_remove(struct space *space, struct space_session *session, bool held, struct calls_remains *remains,
                  struct base_error *error)
 {
     struct remains_ranges ranges = {0};
     *remains = (struct calls_remains){0};
     bool room = list_ranges(space, &ranges);
     calls_doorbell_silence(space);
-    int result = held ? BASE_OK : helper_trace_hold(&rig->helper, space->pid, NULL, error);
+    int result = held ? BASE_OK : helper_trace_hold(&session->helper, space->pid, NULL, error);
     bool holding = result == BASE_OK && !held;
     if (result == BASE_OK)
-        result = put_back(space, rig, remains, error);
+        result = put_back(space, session, remains, error);
     if (result != BASE_ENOTFOUND) {
-        remains->changes += space->taken;
-        remains->published = space->taken;
+        remains->changes += space->overwritten;
+        remains->published = space->overwritten;
     }
     if (result == BASE_OK)
-        share_text_again(space, rig, remains);
+        share_text_again(space, session, remains);
     if (result == BASE_OK && !room) /* the text is as it was; what is mapped stays */
         result = base_fail(error, BASE_ENOMEM, "out of memory");
-    if (result == BASE_OK && remains->changes) /* whoever it was may have kept our bytes elsewhere */
-        keep_memory(space, rig, &ranges, remains);
+    if (result == BASE_OK && remains->changes) /* they may have been copied elsewhere */
+        keep_memory(space, session, &ranges, remains);
     else if (result == BASE_OK)
-        result = remains_drain_memory(&rig->helper, space->pid, &ranges, space->gs_offset, held,
-                                      &remains->memory_bytes, error);
+        result = remains_drain_memory(
+            &(struct remains_memory){&session->helper, space->pid, &ranges, space->gs_offset, held},
+            &remains->memory_bytes, error);
     if (holding)
-        helper_trace_release(&rig->helper, space->pid, NULL, NULL);
+        helper_trace_release(&session->helper, space->pid, NULL, NULL);
     free(ranges.items);
     return result;
 }

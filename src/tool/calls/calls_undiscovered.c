@@ -11,7 +11,7 @@
 #include "remains.h"
 #include "wire_loss.h"
 
-/* A child may have a child while it is looked at. */
+/* A child may fork while it is being left. */
 enum { ROUNDS = 4 };
 
 /* What tally shares with targets. */
@@ -42,7 +42,7 @@ static bool is_known(const void *context, const struct proc_mapping *mapping)
     return found;
 }
 
-static void note_own(struct files *files)
+static void note_own_files(struct files *files)
 {
     struct proc_maps maps = {0};
     proc_maps_read(getpid(), &maps, NULL);
@@ -56,7 +56,7 @@ static void note_own(struct files *files)
     proc_maps_free(&maps);
 }
 
-static void leave(pid_t pid, struct remains_left *left, uint64_t *began)
+static void leave_process(pid_t pid, struct remains_left *left, uint64_t *began)
 {
     struct remains_cleaned cleaned;
     int result;
@@ -68,7 +68,7 @@ static void leave(pid_t pid, struct remains_left *left, uint64_t *began)
                          result < 0 || cleaned.bytes_left > cleaned.bytes_kept);
 }
 
-/* How many there were that nobody knew of. */
+/* How many there were that had not been discovered. */
 static size_t leave_once(const struct files *files, struct remains_left *left, uint64_t *began)
 {
     pid_t *pids;
@@ -76,7 +76,7 @@ static size_t leave_once(const struct files *files, struct remains_left *left, u
     for (size_t i = 0; i < count; i++) {
         if (remains_left_knows(left, pids[i]) || proc_target_vfork_parent(pids[i]))
             continue;
-        leave(pids[i], left, began);
+        leave_process(pids[i], left, began);
         found++;
     }
     free(pids);
@@ -86,7 +86,7 @@ static size_t leave_once(const struct files *files, struct remains_left *left, u
 void calls_undiscovered_leave(struct remains_left *left, struct profile *profile)
 {
     struct files files = {0};
-    note_own(&files);
+    note_own_files(&files);
     size_t found = files.count;
     uint64_t began = 0;
     for (unsigned i = 0; i < ROUNDS && found != 0; i++) {

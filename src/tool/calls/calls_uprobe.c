@@ -5,42 +5,42 @@
 #include "calls_doorbell.h"
 #include "helper_trace.h"
 #include "proc_uprobe.h"
-#include "space_build.h"
+#include "space_apply.h"
 #include "stub_x86_64_site.h"
 #include "wire_loss.h"
 
 struct place {
     uint64_t address;
-    struct space_object *object;    /* NULL: a bell's */
+    struct space_object *object;    /* NULL: a doorbell's */
     const struct slab_write *write; /* of the object */
 };
 
-struct look {
+struct uprobe_check {
     pid_t pid;
     struct place places[PROC_UPROBE_AT_ONCE], found[PROC_UPROBE_MOST];
     size_t count, found_count;
 };
 
-/* One that has made way already shows the breakpoint as long as it stays. */
+/* Where a hook has made way already, the breakpoint is found as long as it stays. */
 static bool is_new(const struct place *place)
 {
-    return !place->object || !space_build_is_lifted(place->object, place->write);
+    return !place->object || !space_apply_is_lifted(place->object, place->write);
 }
 
-static void look_at(struct look *look)
+static void check_places(struct uprobe_check *check)
 {
     uint64_t addresses[PROC_UPROBE_AT_ONCE];
     uint8_t bytes[PROC_UPROBE_AT_ONCE];
-    for (size_t i = 0; i < look->count; i++)
-        addresses[i] = look->places[i].address;
-    size_t got = proc_uprobe_read(look->pid, addresses, look->count, bytes);
-    for (size_t i = 0; i < got && look->found_count < PROC_UPROBE_MOST; i++)
-        if (bytes[i] == TRACE_MEMORY_BREAKPOINT && is_new(&look->places[i]))
-            look->found[look->found_count++] = look->places[i];
-    look->count = 0;
+    for (size_t i = 0; i < check->count; i++)
+        addresses[i] = check->places[i].address;
+    size_t got = proc_uprobe_read(check->pid, addresses, check->count, bytes);
+    for (size_t i = 0; i < got && check->found_count < PROC_UPROBE_MOST; i++)
+        if (bytes[i] == TRACE_MEMORY_BREAKPOINT && is_new(&check->places[i]))
+            check->found[check->found_count++] = check->places[i];
+    check->count = 0;
 }
 
-/* Of direct calls only the displacement is ours, so that their opcode may be anybody's. */
+/* Of direct calls only the displacement is ours, so that others may change their opcode. */
 static bool begins_with_ours(const struct slab *slab, const struct slab_write *write)
 {
     return write->fresh[0] != TRACE_MEMORY_BREAKPOINT &&
@@ -48,66 +48,67 @@ static bool begins_with_ours(const struct slab *slab, const struct slab_write *w
             !stub_x86_64_site_is_direct((enum stub_kind)slab->plan->sites[write->site].kind));
 }
 
-static void look_at_object(struct look *look, struct space_object *object)
+static void check_object(struct uprobe_check *check, struct space_object *object)
 {
     const struct slab *slab = &object->patch->slab;
     for (size_t i = 0; i < slab->write_count; i++) {
         if (!begins_with_ours(slab, &slab->writes[i]))
             continue;
-        look->places[look->count++] = (struct place){slab->writes[i].address, object, &slab->writes[i]};
-        if (look->count == PROC_UPROBE_AT_ONCE)
-            look_at(look);
+        check->places[check->count++] = (struct place){slab->writes[i].address, object, &slab->writes[i]};
+        if (check->count == PROC_UPROBE_AT_ONCE)
+            check_places(check);
     }
-    look_at(look);
+    check_places(check);
 }
 
-/* Bells are jumps of five bytes, as hooks are. */
-static void look_at_doorbells(struct look *look, const struct space *space)
+/* Doorbells are jumps of five bytes, as hooks are. */
+static void check_doorbells(struct uprobe_check *check, const struct space *space)
 {
     for (size_t i = 0; i < space->detached.count; i++)
-        look->places[look->count++] = (struct place){.address = space->detached.changes[i].address};
+        check->places[check->count++] = (struct place){.address = space->detached.changes[i].address};
     if (space->doorbell_set)
-        look->places[look->count++] = (struct place){.address = space->doorbell_change.address};
-    look_at(look);
+        check->places[check->count++] = (struct place){.address = space->doorbell_change.address};
+    check_places(check);
 }
 
-/* Without a bell nobody hears of what it told: the process is traced then. */
-static bool lift(struct space *space, struct space_rig *rig, const struct place *place)
+/* Without a doorbell its notifications are missed: the process is traced then. */
+static bool lift_place(struct space *space, struct space_session *session, const struct place *place)
 {
     if (place->object)
-        return space_build_lift(space, rig, place->object, place->write);
+        return space_apply_lift(space, session, place->object, place->write);
     if (!space->doorbell_set || place->address != space->doorbell_change.address)
-        return calls_detach_lift(space, rig, place->address);
-    if (!calls_doorbell_lift(space, rig))
+        return calls_detach_lift(space, session, place->address);
+    if (!calls_doorbell_lift(space, session))
         return false;
-    calls_detach_close(space, rig); /* who creates threads may be loaded unheard */
-    profile_set_meta(rig->profile, "calls_held", "a loader that somebody else has changed");
-    profile_lose(rig->profile, WIRE_LOSS_NOT_PLANNED, 1);
+    calls_detach_close(space, session); /* objects that create threads may be loaded unnoticed */
+    profile_set_meta(session->profile, "calls_held", "a loader that somebody else has changed");
+    profile_lose(session->profile, WIRE_LOSS_NOT_PLANNED, 1);
     return true;
 }
 
-static void make_way(struct space *space, struct space_rig *rig, const struct look *look)
+static void remove_for_probes(struct space *space, struct space_session *session,
+                              const struct uprobe_check *check)
 {
     size_t lifted = 0;
-    if (helper_trace_hold(&rig->helper, space->pid, NULL, NULL) < 0) /* it is traced again then */
+    if (helper_trace_hold(&session->helper, space->pid, NULL, NULL) < 0) /* it is traced again then */
         return;
-    for (size_t i = 0; i < look->found_count; i++)
-        lifted += lift(space, rig, &look->found[i]);
-    helper_trace_release(&rig->helper, space->pid, NULL, NULL);
-    profile_lose(rig->profile, WIRE_LOSS_TEXT_ALTERED, lifted);
+    for (size_t i = 0; i < check->found_count; i++)
+        lifted += lift_place(space, session, &check->found[i]);
+    helper_trace_release(&session->helper, space->pid, NULL, NULL);
+    profile_lose(session->profile, WIRE_LOSS_TEXT_ALTERED, lifted);
 }
 
-void calls_uprobe_tend(struct space *space, struct space_rig *rig)
+void calls_uprobe_tend(struct space *space, struct space_session *session)
 {
-    struct look look = {.pid = space->pid};
+    struct uprobe_check check = {.pid = space->pid};
     uint64_t began = base_clock_now();
     if (began < space->probes_ns)
         return;
     for (size_t i = 0; i < space->object_count; i++)
         if (space->objects[i].live && space->objects[i].patch)
-            look_at_object(&look, &space->objects[i]);
-    look_at_doorbells(&look, space);
+            check_object(&check, &space->objects[i]);
+    check_doorbells(&check, space);
     space->probes_ns = proc_uprobe_next(began);
-    if (look.found_count)
-        make_way(space, rig, &look);
+    if (check.found_count)
+        remove_for_probes(space, session, &check);
 }

@@ -111,8 +111,8 @@ static int look_at(struct loader_plans *plans, struct loader_file *file, int des
     if (result == BASE_OK)
         result = keep_segments(file, image, error);
     if (result == BASE_OK)
-        result = plan_function_plan(image, path, plans->requests, plans->function_count, NULL, 0,
-                                    &file->functions, error);
+        result =
+            plan_function_plan(image, path, plans->requests, plans->function_count, &file->functions, error);
     refuse_same(plans, &file->functions);
     if (result == BASE_OK)
         result =

@@ -6,8 +6,7 @@
  *   header | functions by start | sites by address | hooks by address | strings
  *
  * Site i counts in word i of the image's counters, hook i in the STUB_HOOK_WORDS words from site_count + 3 *
- * i on (plan_site_word, plan_hook_word). slab.h turns plan and run-time addresses into
- * bytes.
+ * i on (plan_site_word, plan_hook_word). slab.h turns plan and run-time addresses into bytes.
  *
  * What is planned. Calls: every direct one to an entry of a function or to a linkage stub; indirect ones of
  * five bytes or more, shorter ones together with instructions before them that nobody branches to. Jumps:
@@ -16,7 +15,7 @@
  * are all understood. Hooks: functions whose address is taken. Everything else is counted under a reason
  * (stub_reason.h), once per site or function, as the reason's sentence says.
  *
- * A function is *callable* when it is not a fragment and somebody calls it, jumps to it or has its address;
+ * A function is *callable* when it is not a fragment and something calls it, jumps to it or has its address;
  * it is *covered* when every such way is counted. Not seen are calls from functions that do not decode
  * (themselves a counted reason). Context: tool, any thread on its own data. Source: techniques.md C.4,
  * C.5. */
@@ -48,8 +47,9 @@ enum plan_function_fact {
     PLAN_FUNCTION_FRAGMENT = 4,
     PLAN_FUNCTION_TAKEN = 8,    /* its address is taken, or it is exported */
     PLAN_FUNCTION_LINKAGE = 16, /* no function: linkage stubs */
-    PLAN_FUNCTION_OFFERED = 32 /* it has a hook only because it is exported: nothing in the image needs it but
-                                    through its linkage stub */
+    /* It has a hook only because it is exported: nothing in the image needs it but through its linkage
+     * stub. */
+    PLAN_FUNCTION_OFFERED = 32
 };
 
 struct plan_function {
@@ -65,10 +65,11 @@ struct plan_function {
 struct plan_site {
     uint64_t address; /* of the first replaced byte */
     uint64_t target;  /* of the direct kinds; else 0 */
-    uint64_t
-        slot; /* the word that names the callee at read-out: the linkage stub's, or the operand's; else 0 */
-    uint64_t
-        island; /* of JUMP_SHORT and BRANCH_SHORT: five bytes of padding, all 0x90 or 0xcc or part of a longer nop; else 0 */
+    /* The word that names the callee at read-out: the linkage stub's, or the operand's; or 0. */
+    uint64_t slot;
+    /* Of JUMP_SHORT and BRANCH_SHORT: five bytes of padding, all 0x90 or 0xcc or part of a longer nop; else
+     * 0. */
+    uint64_t island;
     uint32_t function, callee; /* indices; callee PLAN_NONE: not in this image, or not known */
     uint8_t kind, length;      /* enum stub_kind; replaced bytes */
     uint8_t old[16];           /* `length` of them */
@@ -79,9 +80,9 @@ _Static_assert(sizeof(struct plan_site) == 64, "stored");
 struct plan_hook {
     uint64_t address;
     uint32_t function;
-    uint8_t kind,
-        length;      /* STUB_ENTRY: moved bytes, of which five are replaced; STUB_ENTRY_SHORT: of which two
-                             are; STUB_ENTRY_ENDBR: 4 */
+    /* `length`: of STUB_ENTRY the moved bytes, of which five are replaced; of STUB_ENTRY_SHORT those of which
+     * two are; of STUB_ENTRY_ENDBR 4. */
+    uint8_t kind, length;
     uint8_t old[20]; /* `length` of them; ENDBR: 5 */
     int8_t island;   /* SHORT: as the two-byte jump has it, plan_hook_island */
     uint8_t island_old[5];
@@ -93,8 +94,7 @@ struct plan_header {
     uint32_t version, machine;     /* ELF e_machine */
     uint64_t byte_count;           /* of the whole block */
     uint64_t text_size, text_hash; /* of the image: elf_image_text_check */
-    uint64_t
-        content; /* hash of all that lies behind the header: what is prepared for one plan fits no other */
+    uint64_t content; /* hash of all behind the header: what is prepared for one plan fits no other */
     uint32_t function_count, site_count, hook_count, string_bytes;
     uint64_t found, planned;                   /* sites: calls and jumps to other functions */
     uint64_t indirect_found, indirect_planned; /* of them indirect */
@@ -126,8 +126,8 @@ int plan_make(const struct elf_image *image, const struct plan_options *options,
               struct base_error *error);
 void plan_free(struct plan *plan);
 
-/* Checks every index, order and size, so that what is in the block can be trusted as far as memory goes.
- * False: it is no plan. `plan` borrows the block. */
+/* Checks every index, order and size, so that no reader of the block goes out of its bounds. False: it is not
+ * a plan. `plan` borrows the block. */
 bool plan_open(struct plan *plan, const void *blob, size_t size);
 
 static inline uint32_t plan_site_word(uint32_t site)

@@ -2,14 +2,14 @@
 
 #include "plan_function.h"
 
-static void add_name(void *context, const char *name)
+static void add_near_name(void *context, const char *name)
 {
     symbol_near_add(context, name);
 }
 
 void plan_absent_look(void *near, const struct elf_image *elf)
 {
-    plan_function_names(elf, add_name, near);
+    plan_function_names(elf, add_near_name, near);
 }
 
 void plan_absent_explain(const struct symbol_near *near, const char *name, const char *where,

@@ -29,7 +29,7 @@ struct search {
     struct cfi_range *ranges;
     size_t range_count;
     struct code_functions functions;
-    struct code_instructions instructions; /* of the function that is looked at */
+    struct code_instructions instructions; /* of the function that is checked */
     ZydisDecoder decoder;
     struct plan_creations *creations;
 };
@@ -56,7 +56,7 @@ struct decoded {
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
 };
 
-static bool decode(const struct search *search, size_t index, struct decoded *decoded)
+static bool decode_at(const struct search *search, size_t index, struct decoded *decoded)
 {
     size_t available;
     const struct code_instruction *in = &search->instructions.items[index];
@@ -65,17 +65,17 @@ static bool decode(const struct search *search, size_t index, struct decoded *de
                                                         &decoded->instruction, decoded->operands));
 }
 
-static ZydisRegister whole(ZydisRegister reg)
+static ZydisRegister whole_register(ZydisRegister reg)
 {
     return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
 }
 
-static bool writes(const struct decoded *decoded, ZydisRegister reg)
+static bool writes_register(const struct decoded *decoded, ZydisRegister reg)
 {
     for (unsigned i = 0; i < decoded->instruction.operand_count; i++) {
         const ZydisDecodedOperand *operand = &decoded->operands[i];
         if (operand->type == ZYDIS_OPERAND_TYPE_REGISTER &&
-            (operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) && whole(operand->reg.value) == reg)
+            (operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) && whole_register(operand->reg.value) == reg)
             return true;
     }
     return false;
@@ -93,7 +93,7 @@ static bool survives_calls(ZydisRegister reg)
 }
 
 /* The end of another way out of the function. */
-static bool restores(const struct decoded *decoded, ZydisRegister reg)
+static bool restores_register(const struct decoded *decoded, ZydisRegister reg)
 {
     return decoded->instruction.mnemonic == ZYDIS_MNEMONIC_POP && survives_calls(reg);
 }
@@ -109,12 +109,12 @@ static bool is_zeroing(const struct decoded *decoded)
     return decoded->instruction.mnemonic == ZYDIS_MNEMONIC_XOR &&
            decoded->operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
            decoded->operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-           whole(decoded->operands[0].reg.value) == whole(decoded->operands[1].reg.value);
+           whole_register(decoded->operands[0].reg.value) == whole_register(decoded->operands[1].reg.value);
 }
 
-/* What the register holds before instruction `index`, by the nearest writers above. *from is where that was
- * said; false: a constant it is not, and *reg is what it was copied from, with *from 0 if nothing above
- * writes that. */
+/* What the register holds before instruction `index`, by the nearest writers above. *from is the index of
+ * that writer. False: it is not a constant, and *reg is the register that it was copied from, with *from
+ * SIZE_MAX if nothing above writes that. */
 static bool constant_before(const struct search *search, size_t index, ZydisRegister *reg, size_t *from,
                             uint64_t *value)
 {
@@ -123,9 +123,9 @@ static bool constant_before(const struct search *search, size_t index, ZydisRegi
         *from = index;
         if (is_call(&search->instructions.items[index]) && survives_calls(*reg))
             continue;
-        if (is_call(&search->instructions.items[index]) || !decode(search, index, &decoded))
+        if (is_call(&search->instructions.items[index]) || !decode_at(search, index, &decoded))
             return false;
-        if (!writes(&decoded, *reg) || restores(&decoded, *reg))
+        if (!writes_register(&decoded, *reg) || restores_register(&decoded, *reg))
             continue;
         *value = 0;
         if (is_zeroing(&decoded))
@@ -138,7 +138,7 @@ static bool constant_before(const struct search *search, size_t index, ZydisRegi
         }
         if (decoded.operands[1].type != ZYDIS_OPERAND_TYPE_REGISTER)
             return false;
-        *reg = whole(decoded.operands[1].reg.value);
+        *reg = whole_register(decoded.operands[1].reg.value);
     }
     *from = SIZE_MAX;
     return false;
@@ -160,7 +160,7 @@ static bool holds_creation_number(const struct search *search)
     struct decoded decoded;
     for (size_t i = 0; i < search->instructions.count; i++)
         if (search->instructions.items[i].immediate_size >= 4 &&
-            is_creation(search->instructions.items[i].immediate) && decode(search, i, &decoded) &&
+            is_creation(search->instructions.items[i].immediate) && decode_at(search, i, &decoded) &&
             is_move(&decoded))
             return true;
     return false;
@@ -185,18 +185,18 @@ static bool is_recorded_before(const struct search *search, uint64_t site)
 }
 
 /* A register that is a constant somewhere in the function, and that the number is copied from: compilers keep
- * numbers so, over branches and calls that the way up does not follow. */
+ * numbers so, over branches and calls that the search upwards does not follow. */
 static bool is_kept_constant(const struct search *search, ZydisRegister reg)
 {
     struct decoded decoded;
     for (size_t i = 0; i < search->instructions.count; i++)
-        if (search->instructions.items[i].immediate_size >= 4 && decode(search, i, &decoded) &&
-            is_move(&decoded) && whole(decoded.operands[0].reg.value) == reg)
+        if (search->instructions.items[i].immediate_size >= 4 && decode_at(search, i, &decoded) &&
+            is_move(&decoded) && whole_register(decoded.operands[0].reg.value) == reg)
             return true;
     return false;
 }
 
-static enum verdict judge(const struct search *search, size_t index)
+static enum verdict verdict_of(const struct search *search, size_t index)
 {
     const struct code_instructions *list = &search->instructions;
     ZydisRegister reg = ZYDIS_REGISTER_RAX;
@@ -230,13 +230,13 @@ static uint64_t find_past(const struct code_instructions *list, size_t last, uin
 }
 
 /* Is the word at `at` of the text the displacement of a call, or of an address that is taken? */
-static bool leads(const uint8_t *begin, const uint8_t *at)
+static bool is_displacement(const uint8_t *begin, const uint8_t *at)
 {
     return (at > begin && at[-1] == 0xe8) || (at - begin > 1 && at[-2] == 0x8d && (at[-1] & 0xc7) == 0x05);
 }
 
 /* A nameless function may be a fragment, unless something calls it or takes its address. */
-static bool is_meant(const struct search *search, uint64_t address)
+static bool is_referenced(const struct search *search, uint64_t address)
 {
     for (size_t i = 0; i < search->text.count; i++) {
         const struct code_piece *piece = &search->text.pieces[i];
@@ -244,19 +244,20 @@ static bool is_meant(const struct search *search, uint64_t address)
         for (size_t at = 0; at + 4 <= piece->size; at++) {
             uint32_t displacement;
             memcpy(&displacement, piece->bytes + at, sizeof displacement);
-            if (displacement == wanted - (uint32_t)at && leads(piece->bytes, piece->bytes + at))
+            if (displacement == wanted - (uint32_t)at && is_displacement(piece->bytes, piece->bytes + at))
                 return true;
         }
     }
     return false;
 }
 
-static bool can_notify(const struct search *search, const struct code_function *function, unsigned *length)
+static bool can_have_doorbell(const struct search *search, const struct code_function *function,
+                              unsigned *length)
 {
     size_t available;
     enum stub_reason reason;
     const uint8_t *bytes = code_text_at(&search->text, function->start, &available);
-    if (!bytes || function->fragment || (!function->name && !is_meant(search, function->start)))
+    if (!bytes || function->fragment || (!function->name && !is_referenced(search, function->start)))
         return false;
     for (uint32_t i = 0; i < function->entry_count; i++)
         if (search->functions.entries[function->first_entry + i].address != function->start)
@@ -267,7 +268,7 @@ static bool can_notify(const struct search *search, const struct code_function *
     return *length && !is_entered(&search->instructions, function->start, function->start + *length - 1);
 }
 
-static int add(struct search *search, const struct plan_creation *creation)
+static int add_creation(struct search *search, const struct plan_creation *creation)
 {
     struct plan_creations *creations = search->creations;
     if (!base_array_room(creations->items, creations->count, creations->capacity))
@@ -289,7 +290,7 @@ static bool is_site(const struct code_instruction *in)
 }
 
 /* The instructions are decoded. */
-static int look_at_decoded(struct search *search, const struct code_function *function)
+static int check_decoded(struct search *search, const struct code_function *function)
 {
     const struct code_instructions *list = &search->instructions;
     struct plan_creation creation = {.start = function->start, .end = function->end};
@@ -297,7 +298,7 @@ static int look_at_decoded(struct search *search, const struct code_function *fu
     bool same = true;
     for (size_t i = 0; i < list->count; i++) {
         bool site = is_site(&list->items[i]);
-        enum verdict found = site ? judge(search, i) : HARMLESS;
+        enum verdict found = site ? verdict_of(search, i) : HARMLESS;
         if (site && !is_syscall(&list->items[i])) /* other numbers */
             set_raw(search, list->items[i].address);
         if (found == HARMLESS)
@@ -310,19 +311,19 @@ static int look_at_decoded(struct search *search, const struct code_function *fu
         return BASE_OK;
     creation.argument = same && creation.argument != CREATION ? creation.argument : PLAN_CREATION_ALWAYS;
     creation.past = find_past(list, last, function->end);
-    if (can_notify(search, function, &creation.length))
-        return add(search, &creation);
+    if (can_have_doorbell(search, function, &creation.length))
+        return add_creation(search, &creation);
     set_raw(search, list->items[last].address);
     return BASE_OK;
 }
 
-static int look_at_function(struct search *search, const struct code_function *function, uint64_t site)
+static int check_function(struct search *search, const struct code_function *function, uint64_t site)
 {
     uint64_t where;
     int verdict = code_instructions_decode(&search->text, function->start, function->end,
                                            &search->instructions, &where);
     if (verdict == CODE_VERDICT_FINE)
-        return look_at_decoded(search, function);
+        return check_decoded(search, function);
     if (verdict > 0 && !is_recorded_before(search, site))
         set_raw(search, site);
     return verdict < 0 ? verdict : BASE_OK;
@@ -372,8 +373,8 @@ static bool section_of(const struct search *search, uint64_t address, uint64_t *
     return true;
 }
 
-/* What stands in no function is its predecessor's, or data, or a door that nobody has a name for. */
-static int look_between(struct search *search, uint64_t site)
+/* What stands in no function belongs to the one before it, or is data, or a syscall site without a name. */
+static int check_between(struct search *search, uint64_t site)
 {
     const struct code_function *before = function_before(&search->functions, site);
     uint64_t where, from;
@@ -392,7 +393,7 @@ static int look_between(struct search *search, uint64_t site)
     int verdict =
         code_instructions_decode(&search->text, longer.start, longer.end, &search->instructions, &where);
     if (verdict == CODE_VERDICT_FINE)
-        return look_at_decoded(search, &longer);
+        return check_decoded(search, &longer);
     set_raw(search, site);
     return verdict < 0 ? verdict : BASE_OK;
 }
@@ -422,7 +423,7 @@ static bool has_site(const struct code_text *text)
     return false;
 }
 
-static int gather(struct search *search, struct base_error *error)
+static int gather_functions(struct search *search, struct base_error *error)
 {
     int result = code_bounds_add_symbols(&search->bounds, search->image, error);
     if (result == BASE_OK)
@@ -437,7 +438,7 @@ static int gather(struct search *search, struct base_error *error)
                       : code_functions_make(&search->bounds, search->image, &search->functions, error);
 }
 
-static int look_at_piece(struct search *search, const struct code_piece *piece)
+static int check_piece(struct search *search, const struct code_piece *piece)
 {
     uint32_t done = CODE_NONE;
     int result = BASE_OK;
@@ -445,9 +446,9 @@ static int look_at_piece(struct search *search, const struct code_piece *piece)
         uint64_t address = piece->address + (uint64_t)(at - piece->bytes);
         uint32_t index = code_functions_find(&search->functions, address);
         if (index == CODE_NONE)
-            result = look_between(search, address);
+            result = check_between(search, address);
         else if (index != done)
-            result = look_at_function(search, &search->functions.items[index], address);
+            result = check_function(search, &search->functions.items[index], address);
         done = index;
     }
     return result;
@@ -461,9 +462,9 @@ int plan_creation_find(const struct elf_image *image, struct plan_creations *cre
     ZydisDecoderInit(&search.decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
     int result = code_text_of_image(image, &search.text, error);
     if (result == BASE_OK && has_site(&search.text)) {
-        result = gather(&search, error);
+        result = gather_functions(&search, error);
         for (size_t i = 0; i < search.text.count && result == BASE_OK; i++) {
-            result = look_at_piece(&search, &search.text.pieces[i]);
+            result = check_piece(&search, &search.text.pieces[i]);
             if (result < 0)
                 base_fail(error, result, "out of memory");
         }

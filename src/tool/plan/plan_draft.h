@@ -1,9 +1,12 @@
 /* plan_draft.h - a plan while it is being made (inside the room only).
  *
- * Order: 1. functions get their facts; 2. sites for the first time, to learn which functions somebody enters
- * unseen;
- * 3. hooks, for those and for functions called by address, because hooks take first bytes and padding; 4.
- * sites for good; 5. what is covered. Context: tool. */
+ * Order:
+ *   1. functions get their facts;
+ *   2. sites for the first time, to learn which functions are entered by sites that cannot be rewritten;
+ *   3. hooks, for those and for functions called by address, because hooks take first bytes and padding;
+ *   4. sites for good;
+ *   5. what is covered.
+ * plan.c drives these steps; plan_sites.c and plan_hooks.c need plan_draft.c only. Context: tool. */
 #ifndef PLAN_DRAFT_H
 #define PLAN_DRAFT_H
 
@@ -21,8 +24,8 @@ struct plan_draft_function {
     uint8_t hook_length;  /* bytes from its start that a hook moves */
     uint8_t padding_used; /* bytes of the padding behind it that islands and hooks have taken */
     bool has_cfi;
-    bool entered; /* somebody calls it, jumps to it, or has its address */
-    bool unseen;  /* of those, somebody whose site cannot be rewritten */
+    bool entered; /* it is called, jumped to, or its address is taken */
+    bool unseen;  /* some such site cannot be rewritten */
     uint32_t hook;
 };
 
@@ -43,12 +46,12 @@ struct plan_draft {
 
 /* What a draft is made from. {0} before it begins. */
 struct plan_draft_basis {
-    struct code_bounds bounds; /* a caller may put claims of its own there first */
+    struct code_bounds bounds; /* a caller may add bounds of its own first */
     struct code_functions functions;
     struct code_survey *survey;
 };
 
-/* 1. Functions, survey, facts. To be ended in any case. */
+/* 1. Functions, survey, facts. plan_draft_end frees it, also after an error. */
 int plan_draft_begin(struct plan_draft *draft, struct plan_draft_basis *basis, const struct elf_image *image,
                      const struct code_survey_options *options, struct base_error *error);
 void plan_draft_end(struct plan_draft *draft, struct plan_draft_basis *basis);

@@ -16,16 +16,16 @@
 
 #define NAME_MOST 4096
 
-/* All that one look at an image needs. */
+/* One search of an image. */
 struct search {
     const struct elf_image *image;
     const struct plan_function_request *requests;
     size_t request_count;
-    uint8_t *concerned; /* of each wish */
+    uint8_t *concerned; /* of each request */
     bool is_static;     /* no other image binds to its names */
     bool is_libc;
-    bool asks_own;   /* some wish is for the C library's own */
-    uint64_t *gates; /* of a static program: what the C library makes system calls by */
+    bool has_own;    /* some request is for the C library's own */
+    uint64_t *gates; /* of a static program: the functions by which the C library makes system calls */
     size_t gate_count, gate_capacity;
     struct plan_functions *found;
     struct base_error *error;
@@ -36,7 +36,7 @@ static int no_memory(struct base_error *error)
     return base_fail(error, BASE_ENOMEM, "out of memory");
 }
 
-/* --- who is meant --- */
+/* --- requests --- */
 
 bool plan_function_concerns(const struct plan_function_request *request, const char *path)
 {
@@ -47,7 +47,7 @@ bool plan_function_concerns(const struct plan_function_request *request, const c
                    FNM_EXTMATCH) == 0;
 }
 
-static bool matches(const struct plan_function_request *request, struct symbol_name *name)
+static bool request_matches(const struct plan_function_request *request, struct symbol_name *name)
 {
     if (request->written)
         return symbol_name_means(name, request->name);
@@ -58,19 +58,20 @@ bool plan_function_means(const struct plan_function_request *request, const char
 {
     struct symbol_name named;
     symbol_name_begin(&named, name, false);
-    bool means = matches(request, &named);
+    bool means = request_matches(request, &named);
     symbol_name_end(&named);
     return means;
 }
 
-/* May a symbol be what is wished for, but for what its code does? */
-static bool may_be(const struct search *search, const struct plan_function_request *request, bool bound)
+/* May a symbol be what is requested, apart from what its code does? */
+static bool may_be_requested(const struct search *search, const struct plan_function_request *request,
+                             bool bound)
 {
     return request->own ? bound && (search->is_libc || search->is_static) : bound || !request->interposes;
 }
 
-/* The first wish that means the name, of those that go over others, or of the rest; PLAN_NONE. `bound`: calls of that name may come
- * to the symbol. */
+/* The first request that means the name, of those that go over others, or of the rest; PLAN_NONE. `bound`:
+ * calls of that name may come to the symbol. */
 static uint32_t request_of(const struct search *search, const char *name, bool bound, bool over)
 {
     struct symbol_name named;
@@ -78,7 +79,8 @@ static uint32_t request_of(const struct search *search, const char *name, bool b
     symbol_name_begin(&named, name, false);
     for (size_t i = 0; i < search->request_count && request == PLAN_NONE; i++)
         if (search->concerned[i] && search->requests[i].over == over &&
-            may_be(search, &search->requests[i], bound) && matches(&search->requests[i], &named))
+            may_be_requested(search, &search->requests[i], bound) &&
+            request_matches(&search->requests[i], &named))
             request = (uint32_t)i;
     symbol_name_end(&named);
     return request;
@@ -86,7 +88,7 @@ static uint32_t request_of(const struct search *search, const char *name, bool b
 
 /* --- symbols --- */
 
-static int add(struct search *search, const struct plan_hookable *function, const char *name)
+static int add_function(struct search *search, const struct plan_hookable *function, const char *name)
 {
     struct plan_functions *found = search->found;
     if (!base_array_room(found->items, found->count, found->capacity))
@@ -100,7 +102,8 @@ static int add(struct search *search, const struct plan_hookable *function, cons
 }
 
 /* The name of a function that is defined; false: it is none, or of no length that counts. */
-static bool read_name(const Elf64_Sym *symbol, const struct elf_section *strings, char name[NAME_MOST])
+static bool read_function_name(const Elf64_Sym *symbol, const struct elf_section *strings,
+                               char name[NAME_MOST])
 {
     unsigned type = ELF64_ST_TYPE(symbol->st_info);
     if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx == SHN_UNDEF ||
@@ -125,7 +128,7 @@ struct seen {
     bool of_file; /* behind the name of a source file: a local one is that file's own */
 };
 
-typedef int look(void *context, const struct seen *seen);
+typedef int visit_symbol(void *context, const struct seen *seen);
 
 /* A static program has the C library's hidden functions among its local ones. */
 static bool is_bound(const struct search *search, const struct seen *seen)
@@ -140,7 +143,7 @@ static bool is_bound(const struct search *search, const struct seen *seen)
     return binding != STB_LOCAL || (!seen->of_file && strncmp(seen->name, "__", 2) == 0);
 }
 
-static int look_at(void *context, const struct seen *seen)
+static int add_if_requested(void *context, const struct seen *seen)
 {
     struct search *search = context;
     const Elf64_Sym *symbol = seen->symbol;
@@ -152,14 +155,15 @@ static int look_at(void *context, const struct seen *seen)
                                          .request = request_of(search, name, bound, over != 0),
                                          .resolver = ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC};
         if (function.request != PLAN_NONE && !code_function_is_fragment(name))
-            result = add(search, &function, name);
+            result = add_function(search, &function, name);
     }
     return result;
 }
 
-/* Symbols of one table: those of a source file come after its name, hidden ones after an empty name, or first. */
-static int look_through_table(const struct elf_section *symbols, const struct elf_section *strings,
-                              look *at_name, void *context)
+/* Symbols of one table: those of a source file come after its name, hidden ones after an empty name, or
+ * first. */
+static int visit_table(const struct elf_section *symbols, const struct elf_section *strings,
+                       visit_symbol *visit, void *context)
 {
     char name[NAME_MOST];
     bool of_file = false;
@@ -170,13 +174,13 @@ static int look_through_table(const struct elf_section *symbols, const struct el
         memcpy(&symbol, symbols->bytes + at, sizeof symbol);
         if (ELF64_ST_TYPE(symbol.st_info) == STT_FILE)
             of_file = symbol.st_name < strings->size && strings->bytes[symbol.st_name] != 0;
-        if (read_name(&symbol, strings, name))
-            result = at_name(context, &(struct seen){&symbol, name, symbols->type == SHT_DYNSYM, of_file});
+        if (read_function_name(&symbol, strings, name))
+            result = visit(context, &(struct seen){&symbol, name, symbols->type == SHT_DYNSYM, of_file});
     }
     return result;
 }
 
-static int look_through(const struct elf_image *from, look *at_name, void *context)
+static int visit_symbols(const struct elf_image *from, visit_symbol *visit, void *context)
 {
     int result = BASE_OK;
     for (size_t i = 0; i < elf_image_section_count(from) && result == BASE_OK; i++) {
@@ -186,46 +190,35 @@ static int look_through(const struct elf_image *from, look *at_name, void *conte
             !elf_image_section_at(from, i, &symbols) || symbols.bytes == NULL ||
             !elf_image_section_at(from, symbols.link, &strings) || strings.bytes == NULL)
             continue;
-        result = look_through_table(&symbols, &strings, at_name, context);
+        result = visit_table(&symbols, &strings, visit, context);
     }
     return result;
 }
 
-struct telling {
-    plan_function_visit *publish;
+struct names {
+    plan_function_visit *visit;
     void *context;
 };
 
 static int visit_name(void *context, const struct seen *seen)
 {
-    const struct telling *telling = context;
-    telling->publish(telling->context, seen->name);
+    const struct names *names = context;
+    names->visit(names->context, seen->name);
     return BASE_OK;
 }
 
-void plan_function_names(const struct elf_image *image, plan_function_visit *publish, void *context)
+void plan_function_names(const struct elf_image *image, plan_function_visit *visit, void *context)
 {
-    struct telling telling = {publish, context};
+    struct names names = {visit, context};
     struct elf_image *mini = symbol_debug_mini(image);
-    look_through(image, visit_name, &telling);
+    visit_symbols(image, visit_name, &names);
     if (mini != NULL) {
-        look_through(mini, visit_name, &telling);
+        visit_symbols(mini, visit_name, &names);
         elf_image_close(mini);
     }
 }
 
-/* Given addresses have no names of their own: they have that of their wish. */
-static int add_given(struct search *search, const struct plan_function_given *given, size_t count)
-{
-    int result = BASE_OK;
-    for (size_t i = 0; i < count && result == BASE_OK; i++)
-        result =
-            add(search, &(struct plan_hookable){.address = given[i].address, .request = given[i].request},
-                search->requests[given[i].request].name);
-    return result;
-}
-
-static int order(const void *left, const void *right)
+static int by_address(const void *left, const void *right)
 {
     const struct plan_hookable *a = left, *b = right;
     if (a->address != b->address)
@@ -233,9 +226,9 @@ static int order(const void *left, const void *right)
     return a->request < b->request ? -1 : a->request > b->request;
 }
 
-/* The same function once more, for a later wish. */
-static void merge(const struct search *search, struct plan_hookable *function,
-                  const struct plan_hookable *alias)
+/* The same function once more, for a later request. */
+static void merge_alias(const struct search *search, struct plan_hookable *function,
+                        const struct plan_hookable *alias)
 {
     function->resolver |= alias->resolver;
     if (function->over == 0 && !search->requests[function->request].over &&
@@ -243,16 +236,16 @@ static void merge(const struct search *search, struct plan_hookable *function,
         function->over = alias->request + 1;
 }
 
-/* One function for each address: that of the first wish, and of the first that goes over it. */
+/* One function for each address: that of the first request, and of the first that goes over it. */
 static void drop_aliases(const struct search *search)
 {
     struct plan_functions *found = search->found;
     size_t kept = 0;
     if (found->count > 1)
-        qsort(found->items, found->count, sizeof *found->items, order);
+        qsort(found->items, found->count, sizeof *found->items, by_address);
     for (size_t i = 0; i < found->count; i++) {
         if (kept > 0 && found->items[kept - 1].address == found->items[i].address) {
-            merge(search, &found->items[kept - 1], &found->items[i]);
+            merge_alias(search, &found->items[kept - 1], &found->items[i]);
             free(found->items[i].name);
         } else {
             found->items[kept++] = found->items[i];
@@ -308,19 +301,19 @@ static void note_reserved(const struct search *search, uint64_t address)
             search->found->items[i].reserved = true;
 }
 
-/* What the C library makes system calls by: musl's __syscall_ret, __syscall_cp and, for fork, _Fork; glibc's __syscall_cancel; dietlibc's
- * __unified_syscall. */
-static bool is_gates_name(const char *name)
+/* What the C library makes system calls by: musl's __syscall_ret, __syscall_cp and, for fork, _Fork; glibc's
+ * __syscall_cancel; dietlibc's __unified_syscall. */
+static bool is_gate_name(const char *name)
 {
     return (strncmp(name, "__", 2) == 0 && strstr(name, "syscall") != NULL) || strcmp(name, "_Fork") == 0;
 }
 
-static int look_at_reserved(void *context, const struct seen *seen)
+static int note_reserved_symbol(void *context, const struct seen *seen)
 {
     struct search *search = context;
     if (strncmp(seen->name, "__", 2) == 0)
         note_reserved(search, seen->symbol->st_value);
-    if (!is_gates_name(seen->name))
+    if (!is_gate_name(seen->name))
         return BASE_OK;
     if (!base_array_room(search->gates, search->gate_count, search->gate_capacity))
         return no_memory(search->error);
@@ -361,8 +354,8 @@ static int is_requested(const struct search *search, const struct plan_draft *dr
     return makes_system_call(search, draft, function->address);
 }
 
-/* A program's own functions are left alone, but for who goes over whatever has the name. */
-static int drop_programs(struct search *search, const struct plan_draft *draft)
+/* A program's own functions are dropped, except for requests that go over whatever has the name. */
+static int drop_functions_of_program(struct search *search, const struct plan_draft *draft)
 {
     struct plan_functions *found = search->found;
     size_t kept = 0;
@@ -388,9 +381,10 @@ static int drop_programs(struct search *search, const struct plan_draft *draft)
 
 /* --- hooks --- */
 
-/* A function that does nothing but return, as _dl_debug_state, with unused bytes behind it, though nobody
- * tells where those end: control never comes there. */
-static enum stub_reason plan_empty(const struct plan_draft *draft, uint64_t address, struct plan_hook *hook)
+/* A function that does nothing but return, as _dl_debug_state, with unused bytes behind it. Where those end
+ * is not known, but control never comes there. */
+static enum stub_reason plan_empty_function(const struct plan_draft *draft, uint64_t address,
+                                            struct plan_hook *hook)
 {
     size_t available = 0;
     enum stub_reason reason = STUB_FINE;
@@ -405,7 +399,7 @@ static enum stub_reason plan_empty(const struct plan_draft *draft, uint64_t addr
     return reason;
 }
 
-static void plan_one(const struct plan_draft *draft, struct plan_hookable *function)
+static void plan_hook_of(const struct plan_draft *draft, struct plan_hookable *function)
 {
     struct plan_hook hook;
     uint32_t index = code_functions_find(draft->functions, function->address);
@@ -418,14 +412,14 @@ static void plan_one(const struct plan_draft *draft, struct plan_hookable *funct
     else
         function->reason = (uint8_t)plan_hooks_one(draft, index, true, &hook);
     if (function->reason == STUB_REASON_ENTRY_SHORT)
-        function->reason = (uint8_t)plan_empty(draft, function->address, &hook);
+        function->reason = (uint8_t)plan_empty_function(draft, function->address, &hook);
     if (function->reason != STUB_FINE)
         return;
     function->length = hook.length;
     memcpy(function->old, hook.old, sizeof function->old);
 }
 
-static int plan_all(struct search *search, const struct elf_image *mini)
+static int plan_hooks_of(struct search *search, const struct elf_image *mini)
 {
     struct plan_draft draft = {.image = search->image};
     struct plan_draft_basis basis = {0};
@@ -439,51 +433,49 @@ static int plan_all(struct search *search, const struct elf_image *mini)
     int result = mini != NULL ? code_bounds_add_symbols(&basis.bounds, mini, search->error) : BASE_OK;
     if (result == BASE_OK)
         result = plan_draft_begin(&draft, &basis, search->image, &options, search->error);
-    if (result == BASE_OK && search->asks_own)
-        result = drop_programs(search, &draft);
+    if (result == BASE_OK && search->has_own)
+        result = drop_functions_of_program(search, &draft);
     for (size_t i = 0; i < found->count && result == BASE_OK; i++)
-        plan_one(&draft, &found->items[i]);
+        plan_hook_of(&draft, &found->items[i]);
     plan_draft_end(&draft, &basis);
     free(taken);
     return result;
 }
 
-/* --- all --- */
+/* --- the search --- */
 
-/* Wishes for what is beside one function mostly come in a row. */
+/* Requests for what is beside one function mostly follow each other. */
 static bool note_concerned(struct search *search, const char *path)
 {
-    const char *asked = NULL;
+    const char *beside = NULL;
     bool any = false, defined = true;
     for (size_t i = 0; i < search->request_count; i++) {
         const struct plan_function_request *request = &search->requests[i];
         bool concerned = plan_function_concerns(request, path);
-        if (concerned && request->beside != NULL && request->beside != asked) {
-            asked = request->beside;
-            defined = plan_image_defines(search->image, (const char *const[]){asked, NULL});
+        if (concerned && request->beside != NULL && request->beside != beside) {
+            beside = request->beside;
+            defined = plan_image_defines(search->image, (const char *const[]){beside, NULL});
         }
         search->concerned[i] = concerned && (request->beside == NULL || defined);
         any |= search->concerned[i] != 0;
-        search->asks_own |= search->concerned[i] && request->own;
+        search->has_own |= search->concerned[i] && request->own;
     }
     return any;
 }
 
-static int search_all(struct search *search, const struct plan_function_given *given, size_t given_count)
+static int search_image(struct search *search)
 {
     struct elf_image *mini = symbol_debug_mini(search->image);
-    int result = look_through(search->image, look_at, search);
+    int result = visit_symbols(search->image, add_if_requested, search);
     if (result == BASE_OK && mini != NULL)
-        result = look_through(mini, look_at, search);
-    if (result == BASE_OK)
-        result = add_given(search, given, given_count);
+        result = visit_symbols(mini, add_if_requested, search);
     drop_aliases(search);
-    if (result == BASE_OK && search->is_static && search->asks_own && search->found->count)
-        result = look_through(search->image, look_at_reserved, search);
+    if (result == BASE_OK && search->is_static && search->has_own && search->found->count)
+        result = visit_symbols(search->image, note_reserved_symbol, search);
     if (result == BASE_OK)
         result = find_slots(search->image, search->found, search->error);
     if (result == BASE_OK && search->found->count)
-        result = plan_all(search, mini);
+        result = plan_hooks_of(search, mini);
     if (mini != NULL)
         elf_image_close(mini);
     return result;
@@ -491,7 +483,6 @@ static int search_all(struct search *search, const struct plan_function_given *g
 
 int plan_function_plan(const struct elf_image *image, const char *path,
                        const struct plan_function_request *requests, size_t request_count,
-                       const struct plan_function_given *given, size_t given_count,
                        struct plan_functions *functions, struct base_error *error)
 {
     struct search search = {.image = image,
@@ -508,8 +499,8 @@ int plan_function_plan(const struct elf_image *image, const char *path,
     int result = BASE_OK;
     if (elf_image_machine(image) != EM_X86_64)
         result = base_fail(error, BASE_EUNSUPPORTED, "%s: no program for x86-64", path);
-    else if (note_concerned(&search, path) || given_count)
-        result = search_all(&search, given, given_count);
+    else if (note_concerned(&search, path))
+        result = search_image(&search);
     free(search.concerned);
     free(search.gates);
     if (result < 0)

@@ -40,7 +40,7 @@ static bool has_wrgsbase(const uint8_t *code, size_t size)
     return false;
 }
 
-/* And the second one of the number. */
+/* The same for the second byte of the number. */
 static bool has_arch_prctl(const uint8_t *code, size_t size)
 {
     const uint8_t *end = code + size, *at = code;

@@ -7,9 +7,9 @@
 
 #define JUMP_SIZE STUB_X86_64_ENTRY_JUMP
 
-/* A function whose address somebody may have, or that somebody enters by a site that stays as it is - not
- * because of its flags, which a hook would lose as well. */
-static bool wants_hook(const struct plan_draft *draft, uint32_t index)
+/* A function whose address is taken, or that is entered by a site that stays as it is - not because of its
+ * flags, which a hook would lose as well. */
+static bool needs_hook(const struct plan_draft *draft, uint32_t index)
 {
     const struct plan_draft_function *of = &draft->of[index];
     return ((of->facts & PLAN_FUNCTION_TAKEN) != 0 || (of->unseen && of->flags != PLAN_FLAGS_LIVE)) &&
@@ -26,8 +26,8 @@ static bool has_entry_inside(const struct plan_draft *draft, uint64_t start, uin
 }
 
 /* The bytes that the hook moves; 0 and the reason. `bytes` holds `size` of the function and its padding. */
-static unsigned movable(const struct plan_draft *draft, uint32_t index, const uint8_t *bytes, size_t size,
-                        enum stub_reason *reason)
+static unsigned movable_bytes(const struct plan_draft *draft, uint32_t index, const uint8_t *bytes,
+                              size_t size, enum stub_reason *reason)
 {
     const struct code_function *function = &draft->functions->items[index];
     uint64_t start = function->start;
@@ -40,7 +40,7 @@ static unsigned movable(const struct plan_draft *draft, uint32_t index, const ui
     return *reason == STUB_FINE ? length : 0;
 }
 
-/* Who bounds the function well enough: hand-written assembly is not always what its symbol says. */
+/* Is the function's end known well enough? Hand-written assembly is not always what its symbol says. */
 static bool is_bounded(const struct plan_draft *draft, uint32_t index, bool whole)
 {
     return draft->of[index].has_cfi ||
@@ -69,15 +69,15 @@ enum stub_reason plan_hooks_one(const struct plan_draft *draft, uint32_t index, 
         return STUB_FINE;
     }
     size += size < JUMP_SIZE ? plan_draft_padding(draft, index) : 0;
-    hook->length = (uint8_t)movable(draft, index, bytes, size < available ? size : available, &reason);
+    hook->length = (uint8_t)movable_bytes(draft, index, bytes, size < available ? size : available, &reason);
     memcpy(hook->old, bytes, hook->length);
     return reason;
 }
 
 /* Where five bytes cannot change: two, and an island in padding before or right behind the function. That
  * behind later ones may still be theirs. */
-static enum stub_reason shorten(struct plan_draft *draft, uint32_t index, enum stub_reason reason,
-                                struct plan_hook *hook)
+static enum stub_reason try_short_hook(struct plan_draft *draft, uint32_t index, enum stub_reason reason,
+                                       struct plan_hook *hook)
 {
     const struct code_function *function = &draft->functions->items[index];
     size_t available = 0, size = function->end - function->start;
@@ -105,7 +105,7 @@ static enum stub_reason shorten(struct plan_draft *draft, uint32_t index, enum s
     return STUB_FINE;
 }
 
-static void keep(struct plan_draft *draft, uint32_t index, const struct plan_hook *hook)
+static void add_hook(struct plan_draft *draft, uint32_t index, const struct plan_hook *hook)
 {
     const struct code_function *function = &draft->functions->items[index];
     struct plan_draft_function *of = &draft->of[index];
@@ -121,7 +121,7 @@ static void keep(struct plan_draft *draft, uint32_t index, const struct plan_hoo
     draft->header.hooked += (of->facts & PLAN_FUNCTION_TAKEN) != 0;
 }
 
-static void lose(struct plan_draft *draft, uint32_t index, enum stub_reason reason)
+static void refuse_hook(struct plan_draft *draft, uint32_t index, enum stub_reason reason)
 {
     draft->header.taken++;
     draft->of[index].reason = (uint8_t)reason;
@@ -132,16 +132,16 @@ int plan_hooks_plan(struct plan_draft *draft, struct base_error *error)
 {
     for (uint32_t i = 0; i < draft->functions->count; i++) {
         struct plan_hook hook;
-        if (!wants_hook(draft, i))
+        if (!needs_hook(draft, i))
             continue;
         if (!base_array_room(draft->hooks, draft->hook_count, draft->hook_capacity))
             return base_fail(error, BASE_ENOMEM, "no memory for the plan of a program's calls");
         enum stub_reason reason = plan_hooks_one(draft, i, false, &hook);
-        reason = shorten(draft, i, reason, &hook);
+        reason = try_short_hook(draft, i, reason, &hook);
         if (reason == STUB_FINE)
-            keep(draft, i, &hook);
+            add_hook(draft, i, &hook);
         else if ((draft->of[i].facts & PLAN_FUNCTION_TAKEN) != 0)
-            lose(draft, i, reason);
+            refuse_hook(draft, i, reason);
     }
     return BASE_OK;
 }

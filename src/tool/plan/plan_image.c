@@ -73,7 +73,7 @@ bool plan_image_has_calls_read(const struct elf_image *image)
     return plan_image_defines(image, tables);
 }
 
-/* Without a dynamic section, or as a position-independent program that asks for no loader. */
+/* Without a dynamic section, or as a position-independent program that names no loader. */
 bool plan_image_is_static(const struct elf_image *image)
 {
     struct elf_section dynamic, interpreter;
@@ -115,8 +115,8 @@ static bool looks_for_frames(const struct elf_image *image)
             memmem(text.bytes, text.size, &minus, sizeof minus) != NULL);
 }
 
-/* libunwind (not LLVM's) asks the kernel whether memory can be read, and keeps what it has found out of an
- * address. Nobody else who is called an unwinder does. */
+/* libunwind (not LLVM's) checks by system calls whether memory can be read, and caches what it has found of
+ * an address. No other unwinder does. */
 static bool remembers(const struct elf_image *image)
 {
     static const char name[] = "_Unwind_";

@@ -13,15 +13,15 @@ bool plan_image_defines(const struct elf_image *image, const char *const *globs)
 bool plan_image_is_static(const struct elf_image *image); /* linked so */
 bool plan_image_is_libc(const struct elf_image *image);
 
-/* Does the image's code run on stacks that its runtime looks through in its own way? Their return addresses
- * are not to be replaced. */
+/* Does the image's code run on stacks that its runtime walks in its own way? Their return addresses are not
+ * to be replaced. */
 bool plan_image_owns_stacks(const struct elf_image *image);
-/* Does a runtime decode the image's calls to find out what they lead to? Mono does so in code that was compiled
- * ahead of time. */
+/* Does a runtime decode the image's calls to find out what they lead to? Mono does so in code that was
+ * compiled ahead of time. */
 bool plan_image_has_calls_read(const struct elf_image *image);
-/* How an unwinder without names finds call-frame information (it was linked into the image, and stripped); bits.
- * Who looks through the program headers for other things is none. Each asks at least for its own frame before
- * it reads a word of the stack. */
+/* How an unwinder without names finds call-frame information (it was linked into the image, and stripped);
+ * bits. Code that reads the program headers for other things is not one. Each looks up at least its own frame
+ * before it reads a word of the stack. */
 enum plan_image_unwinder {
     PLAN_IMAGE_BY_HEADERS = 1, /* dl_iterate_phdr */
     PLAN_IMAGE_BY_OBJECT = 2,  /* _dl_find_object */

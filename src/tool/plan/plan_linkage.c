@@ -24,10 +24,10 @@ struct search {
     struct plan_functions found;
 };
 
-/* --- who is asked for --- */
+/* --- requests --- */
 
-/* Is the wish one for the stub of `name`? */
-static bool means(const struct plan_function_request *request, const char *name)
+/* Does the request mean the stub of `name`? */
+static bool means_stub_of(const struct plan_function_request *request, const char *name)
 {
     size_t length = strlen(name);
     return !strncmp(request->name, name, length) && !strcmp(request->name + length, SUFFIX);
@@ -36,13 +36,13 @@ static bool means(const struct plan_function_request *request, const char *name)
 static uint32_t request_of(const struct search *search, const char *name)
 {
     for (size_t i = 0; i < search->request_count; i++)
-        if (*name && means(&search->requests[i], name) &&
+        if (*name && means_stub_of(&search->requests[i], name) &&
             plan_function_concerns(&search->requests[i], search->path))
             return (uint32_t)i;
     return PLAN_NONE;
 }
 
-static bool asks_for_any(const struct plan_function_request *requests, size_t count)
+static bool has_stub_requests(const struct plan_function_request *requests, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         size_t length = strlen(requests[i].name);
@@ -72,7 +72,7 @@ static uint8_t stub_at(const struct elf_section *section, size_t at, uint64_t *s
     return (uint8_t)length;
 }
 
-static bool take(struct search *search, const struct elf_section *section, size_t at)
+static bool add_stub(struct search *search, const struct elf_section *section, size_t at)
 {
     uint64_t slot;
     uint8_t length = stub_at(section, at, &slot);
@@ -92,7 +92,7 @@ static bool take(struct search *search, const struct elf_section *section, size_
     return function->name != NULL;
 }
 
-static bool take_all(struct search *search, const struct elf_image *image)
+static bool add_stubs(struct search *search, const struct elf_image *image)
 {
     for (size_t i = 0; i < elf_image_section_count(image); i++) {
         struct elf_section section;
@@ -100,21 +100,19 @@ static bool take_all(struct search *search, const struct elf_image *image)
             !elf_image_section_at(image, i, &section) || section.bytes == NULL)
             continue;
         for (size_t at = 0; at < section.size; at += STEP)
-            if (!take(search, &section, at))
+            if (!add_stub(search, &section, at))
                 return false;
     }
     return true;
 }
 
-/* --- all --- */
-
-static int order(const void *left, const void *right)
+static int by_address(const void *left, const void *right)
 {
     const struct plan_hookable *a = left, *b = right;
     return (a->address > b->address) - (a->address < b->address);
 }
 
-static bool append(struct plan_functions *functions, const struct plan_functions *found)
+static bool append_functions(struct plan_functions *functions, const struct plan_functions *found)
 {
     for (size_t i = 0; i < found->count; i++)
         if (!base_array_room(functions->items, functions->count + i, functions->capacity))
@@ -123,7 +121,7 @@ static bool append(struct plan_functions *functions, const struct plan_functions
         return true;
     memcpy(functions->items + functions->count, found->items, found->count * sizeof *found->items);
     functions->count += found->count;
-    qsort(functions->items, functions->count, sizeof *functions->items, order);
+    qsort(functions->items, functions->count, sizeof *functions->items, by_address);
     return true;
 }
 
@@ -132,12 +130,12 @@ int plan_linkage_add(const struct elf_image *image, const char *path,
                      struct plan_functions *functions, struct base_error *error)
 {
     struct search search = {.requests = requests, .request_count = request_count, .path = path};
-    if (!asks_for_any(requests, request_count))
+    if (!has_stub_requests(requests, request_count))
         return BASE_OK;
     int result = plan_slots_make(image, &search.slots, error);
     if (result < 0)
         return result;
-    bool good = take_all(&search, image) && append(functions, &search.found);
+    bool good = add_stubs(&search, image) && append_functions(functions, &search.found);
     plan_slots_free(&search.slots);
     if (good)
         free(search.found.items);

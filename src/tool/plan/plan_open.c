@@ -1,12 +1,12 @@
-/* Reading a plan: what may be believed of a block of bytes, and finding things in it. */
+/* Reading a plan: checks of a block of bytes, and finding things in it. */
 #include <string.h>
 
 #include "base_search.h"
 #include "plan.h"
 #include "stub_x86_64_entry.h"
 
-/* Takes `count` items of `size` bytes from the block; false when they are not there. */
-static bool take(const uint8_t **at, size_t *left, uint64_t count, size_t size, const void **items)
+/* Cuts `count` items of `size` bytes off the block; false when they are not there. */
+static bool cut_items(const uint8_t **at, size_t *left, uint64_t count, size_t size, const void **items)
 {
     if (count > PLAN_MOST || count * size > *left)
         return false;
@@ -16,7 +16,7 @@ static bool take(const uint8_t **at, size_t *left, uint64_t count, size_t size, 
     return true;
 }
 
-static bool divide(struct plan *plan, const uint8_t *blob, size_t size)
+static bool divide_block(struct plan *plan, const uint8_t *blob, size_t size)
 {
     const struct plan_header *header = (const void *)blob;
     const void *functions, *sites, *hooks;
@@ -25,10 +25,10 @@ static bool divide(struct plan *plan, const uint8_t *blob, size_t size)
         return false;
     const uint8_t *at = blob + sizeof *header;
     size_t left = size - sizeof *header;
-    if (!take(&at, &left, header->function_count, sizeof *plan->functions, &functions) ||
-        !take(&at, &left, header->site_count, sizeof *plan->sites, &sites) ||
-        !take(&at, &left, header->hook_count, sizeof *plan->hooks, &hooks) || left != header->string_bytes ||
-        left == 0 || at[0] != '\0' || at[left - 1] != '\0')
+    if (!cut_items(&at, &left, header->function_count, sizeof *plan->functions, &functions) ||
+        !cut_items(&at, &left, header->site_count, sizeof *plan->sites, &sites) ||
+        !cut_items(&at, &left, header->hook_count, sizeof *plan->hooks, &hooks) ||
+        left != header->string_bytes || left == 0 || at[0] != '\0' || at[left - 1] != '\0')
         return false;
     *plan = (struct plan){.header = header,
                           .functions = functions,
@@ -39,7 +39,7 @@ static bool divide(struct plan *plan, const uint8_t *blob, size_t size)
     return true;
 }
 
-static bool functions_fine(const struct plan *plan)
+static bool are_functions_valid(const struct plan *plan)
 {
     uint64_t end = 0;
     for (uint32_t i = 0; i < plan->header->function_count; i++) {
@@ -59,7 +59,7 @@ static bool is_site_kind(unsigned kind)
            kind == STUB_JUMP_GROUP_SHORT;
 }
 
-static bool sites_fine(const struct plan *plan)
+static bool are_sites_valid(const struct plan *plan)
 {
     uint64_t end = 0;
     for (uint32_t i = 0; i < plan->header->site_count; i++) {
@@ -75,7 +75,7 @@ static bool sites_fine(const struct plan *plan)
     return true;
 }
 
-static bool is_hook_fine(const struct plan_hook *hook)
+static bool is_hook_valid(const struct plan_hook *hook)
 {
     if (hook->kind == STUB_ENTRY_ENDBR)
         return hook->length == 4;
@@ -86,12 +86,12 @@ static bool is_hook_fine(const struct plan_hook *hook)
            (hook->kind == STUB_ENTRY || hook->address >= 128);
 }
 
-static bool hooks_fine(const struct plan *plan)
+static bool are_hooks_valid(const struct plan *plan)
 {
     uint64_t end = 0;
     for (uint32_t i = 0; i < plan->header->hook_count; i++) {
         const struct plan_hook *hook = &plan->hooks[i];
-        if (!is_hook_fine(hook) || hook->address < end || hook->address > UINT64_MAX - 32 ||
+        if (!is_hook_valid(hook) || hook->address < end || hook->address > UINT64_MAX - 32 ||
             hook->function >= plan->header->function_count || plan->functions[hook->function].hook != i ||
             plan->functions[hook->function].start != hook->address)
             return false;
@@ -103,8 +103,8 @@ static bool hooks_fine(const struct plan *plan)
 bool plan_open(struct plan *plan, const void *blob, size_t size)
 {
     struct plan found;
-    if ((uintptr_t)blob % 8 != 0 || !divide(&found, blob, size) || !functions_fine(&found) ||
-        !sites_fine(&found) || !hooks_fine(&found))
+    if ((uintptr_t)blob % 8 != 0 || !divide_block(&found, blob, size) || !are_functions_valid(&found) ||
+        !are_sites_valid(&found) || !are_hooks_valid(&found))
         return false;
     *plan = found;
     return true;
@@ -115,7 +115,7 @@ uint32_t plan_function_at(const struct plan *plan, uint64_t address)
     size_t all = plan->header->function_count;
     if (all == 0 || address < plan->functions[0].start ||
         address >= plan->functions[all - 1].start + plan->functions[all - 1].size)
-        return PLAN_NONE; /* most often another image's: no walk through memory for it */
+        return PLAN_NONE; /* most often another image's: no search for it */
     size_t count = base_search_up_to(plan->functions, all, start, address);
     bool inside = count > 0 && address - plan->functions[count - 1].start < plan->functions[count - 1].size;
     return inside ? (uint32_t)(count - 1) : PLAN_NONE;

@@ -1,4 +1,4 @@
-/* What is wanted. */
+/* Which images and calls are wanted. */
 #include <elf.h>
 #include <fnmatch.h>
 #include <string.h>
@@ -6,15 +6,14 @@
 #include "plan_select.h"
 #include "symbol_name.h"
 
-/* Runtimes: calls into them are counted at their callers, calls inside of them are nobody's business by
- * default. */
+/* Runtimes: calls into them are counted at their callers; calls inside them are not counted by default. */
 static const char *const excluded[] = {
     "libc.so.*",     "libc-*.so",    "ld-linux*.so.*",  "ld-*.so",         "ld-musl-*",
     "libm.so.*",     "libm-*.so",    "libpthread.so.*", "libpthread-*.so", "libc.musl*",
     "libstdc++.so*", "libgcc_s.so*", "linux-vdso*",
 };
 
-static bool matches(const char *name, const char *const *globs, size_t count)
+static bool matches_any(const char *name, const char *const *globs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (fnmatch(globs[i], name, 0) == 0)
@@ -44,14 +43,16 @@ bool plan_select_image(const char *name, const char *const *globs, size_t glob_c
     if (plan_select_leaves_out(name, globs, glob_count))
         return false;
     if (count_plain(globs, glob_count) == 0)
-        return strcmp(name, "[vdso]") != 0 && !matches(name, excluded, sizeof excluded / sizeof *excluded);
+        return strcmp(name, "[vdso]") != 0 &&
+               !matches_any(name, excluded, sizeof excluded / sizeof *excluded);
     for (size_t i = 0; i < glob_count; i++)
         if (strcmp(globs[i], "all") == 0)
             return true;
-    return matches(name, globs, glob_count);
+    return matches_any(name, globs, glob_count);
 }
 
-const char *plan_select_soname(const struct elf_image *image)
+/* DT_SONAME of an image, or "" (borrowed from the image). */
+static const char *soname_of(const struct elf_image *image)
 {
     struct elf_section dynamic, strings;
     if (!elf_image_section(image, ".dynamic", &dynamic) || !elf_image_section(image, ".dynstr", &strings))
@@ -68,7 +69,7 @@ const char *plan_select_soname(const struct elf_image *image)
 
 const char *plan_select_image_name(const struct elf_image *image, const char *path)
 {
-    const char *name = plan_select_soname(image), *slash = strrchr(path, '/');
+    const char *name = soname_of(image), *slash = strrchr(path, '/');
     return name[0] != '\0' ? name : slash != NULL ? slash + 1 : path;
 }
 

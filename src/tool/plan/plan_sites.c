@@ -9,8 +9,8 @@
 #define FORWARDER_MOST 8 /* instructions before its jump */
 #define GROUP_MOST     4 /* instructions before a short call that are tried */
 
-/* Is it a way to another function, or no business of ours? Switches, jumps into the middle of a function (the
- * way back from a cold half) and whatever linkage stubs and undecoded functions do are not. */
+/* Does it lead to another function? Switches, jumps into the middle of a function (the way back from a cold
+ * half) and what linkage stubs and undecoded functions do are not counted. */
 static bool is_way(const struct plan_draft *draft, const struct code_site *site)
 {
     const struct code_survey_function *found = &draft->survey->items[site->function];
@@ -113,24 +113,6 @@ static enum stub_reason check_direct(struct plan_draft *draft, const struct code
     return jump && !flags_dead(draft, site) ? STUB_REASON_FLAGS_LIVE : STUB_FINE;
 }
 
-uint64_t plan_draft_island(struct plan_draft *draft, uint32_t index, uint64_t next, uint32_t before)
-{
-    uint64_t low = next - 128, high = next + 127;
-    while (index > 0 && draft->functions->items[index - 1].end + 64 >= low)
-        index--;
-    for (; index < before && draft->functions->items[index].end <= high; index++) {
-        struct plan_draft_function *of = &draft->of[index];
-        uint64_t end = draft->functions->items[index].end, at = end + of->padding_used;
-        if (at < low)
-            at = low;
-        if (at > high || at + PLAN_DRAFT_ISLAND > end + plan_draft_padding(draft, index))
-            continue;
-        of->padding_used = (uint8_t)(at + PLAN_DRAFT_ISLAND - end);
-        return at;
-    }
-    return 0;
-}
-
 /* Does the stub of what `planned` replaces exist? Tried at an address like any other. */
 static bool can_be_moved(const struct plan_site *planned, const uint8_t *old)
 {
@@ -146,7 +128,7 @@ static bool can_be_moved(const struct plan_site *planned, const uint8_t *old)
     return code.refused == STUB_FINE || code.refused == STUB_REASON_OUT_OF_REACH;
 }
 
-/* Short calls and jumps: take instructions before them along, as few as do. */
+/* Short calls and jumps: move instructions before them too, as few as suffice. */
 static enum stub_reason plan_group(const struct plan_draft *draft, const struct code_site *site,
                                    struct plan_site *planned)
 {
@@ -181,8 +163,8 @@ static enum stub_reason plan_group(const struct plan_draft *draft, const struct 
     return STUB_FINE;
 }
 
-/* Two bytes reach an island; without one a jump takes instructions before it along. A branch cannot: who does
- * not take it stays. */
+/* Two bytes reach an island; without one a jump is moved together with instructions before it. A branch
+ * cannot be: when it is not taken, execution goes on behind it. */
 static enum stub_reason plan_short(struct plan_draft *draft, const struct code_site *site,
                                    struct plan_site *planned)
 {
@@ -262,7 +244,7 @@ static bool is_indirect(const struct code_site *site)
     return site->flow == CODE_CALL_INDIRECT || site->flow == CODE_JUMP_INDIRECT;
 }
 
-/* Calls of the next instruction and the like are no ways into their target. */
+/* Calls of the next instruction and the like do not enter their target. */
 static bool harms_coverage(enum stub_reason reason)
 {
     return reason != STUB_REASON_GET_PC && reason != STUB_REASON_PROFILING_HOOK &&
@@ -290,7 +272,7 @@ static void note_target(struct plan_draft *draft, const struct code_site *site, 
     if (reason == STUB_FINE || !harms_coverage(reason))
         return;
     of->unseen = true;
-    if (of->reason == 0 && of->hook == PLAN_NONE) /* a hook sees whoever comes */
+    if (of->reason == 0 && of->hook == PLAN_NONE) /* a hook counts every call */
         of->reason = (uint8_t)reason;
 }
 

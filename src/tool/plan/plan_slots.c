@@ -51,7 +51,8 @@ static bool versions_for(const struct elf_image *image, uint32_t symbols, struct
     return versions->of_symbols.bytes && versions->needed.bytes && versions->strings.bytes;
 }
 
-static bool demands(const struct elf_section *needed, size_t at, const Elf64_Verneed *file, uint16_t version)
+static bool requires_version(const struct elf_section *needed, size_t at, const Elf64_Verneed *file,
+                             uint16_t version)
 {
     Elf64_Vernaux one = {.vna_next = file->vn_aux};
     for (unsigned i = 0; i < file->vn_cnt && one.vna_next != 0; i++) {
@@ -78,7 +79,7 @@ static const char *library_of(const struct versions *versions, uint64_t index)
     for (size_t at = 0; version > VER_NDX_GLOBAL && at < needed->size && needed->size - at >= sizeof file;
          at += file.vn_next) {
         memcpy(&file, needed->bytes + at, sizeof file);
-        if (demands(needed, at, &file, version))
+        if (requires_version(needed, at, &file, version))
             return file.vn_file < versions->strings.size &&
                            memchr(versions->strings.bytes + file.vn_file, '\0',
                                   versions->strings.size - file.vn_file)
@@ -95,8 +96,8 @@ static bool is_slot(uint64_t type)
     return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT || type == R_X86_64_IRELATIVE;
 }
 
-static bool take_section(const struct elf_image *image, const struct elf_section *section,
-                         struct plan_slots *slots)
+static bool add_slots_of_section(const struct elf_image *image, const struct elf_section *section,
+                                 struct plan_slots *slots)
 {
     struct symbols symbols;
     struct versions versions = {0};
@@ -134,7 +135,7 @@ int plan_slots_make(const struct elf_image *image, struct plan_slots *slots, str
             (section.flags & SHF_ALLOC) == 0 || !elf_image_section_at(image, i, &section) ||
             section.bytes == NULL)
             continue;
-        if (!take_section(image, &section, slots)) {
+        if (!add_slots_of_section(image, &section, slots)) {
             plan_slots_free(slots);
             return base_fail(error, BASE_ENOMEM, "no memory for the slots of an image");
         }

@@ -18,8 +18,8 @@
 struct plan_slot {
     uint64_t address; /* image address */
     const char *name; /* borrowed from the image; as in the ELF file, without version; "" when it has none */
-    const char
-        *library; /* the file that the symbol's version is demanded of ("libc.so.6"); "": any; borrowed */
+    /* The file that the symbol's version is required of ("libc.so.6"); "": any; borrowed. */
+    const char *library;
 };
 
 struct plan_slots {

@@ -11,9 +11,9 @@
 #include "proc_maps.h"
 #include "proc_target.h"
 
-#define PATIENCE_NS UINT64_C(1000000000)
-#define REST_NS     20000000
-#define LEAVE_NS    UINT64_C(5000000000)
+#define RETRY_NS UINT64_C(1000000000)
+#define REST_NS  20000000
+#define LEAVE_NS UINT64_C(5000000000)
 
 static int has_remains(pid_t pid, struct base_error *error)
 {
@@ -45,7 +45,7 @@ static int remove_agent(pid_t pid, struct remains_cleaned *cleaned, struct base_
     return result;
 }
 
-/* Once: both, as far as nobody is in the way. */
+/* Once: both, as far as nothing is in the way. */
 static int remove_both(pid_t pid, struct remains_cleaned *cleaned, struct base_error *error)
 {
     struct remains_cleaned calls = {0};
@@ -75,7 +75,7 @@ int remains_remove(pid_t pid, struct remains_cleaned *cleaned, struct base_error
         result = remove_both(pid, cleaned, error);
         mappings = cleaned->mappings > mappings ? cleaned->mappings : mappings;
         /* Once more at least, however long the first time took: stubs of calls may have led to the agent. */
-        end = end ? end : base_clock_now() + PATIENCE_NS;
+        end = end ? end : base_clock_now() + RETRY_NS;
         cleaned->bytes_kept = cleaned->bytes_left ? loader_kept_bytes(pid) : 0;
         if (result < 0 || cleaned->bytes_left <= cleaned->bytes_kept || cleaned->unreadable ||
             base_clock_now() >= end)

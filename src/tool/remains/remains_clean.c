@@ -22,7 +22,8 @@ struct cleaning {
     uint64_t gs_offset; /* 0: there are no blocks of threads */
 };
 
-/* The fallback of the latest tally: each takes the highest room that is free, below what another one's left. */
+/* The fallback of the latest tally: each maps it in the highest room that is free, below that of an earlier
+ * one. */
 static uint64_t find_offset(const struct proc_mapping *mapping)
 {
     bool fallback = mapping->start < LOW_END && !mapping->executable && mapping->offset == 0 &&
@@ -60,7 +61,10 @@ static int clean_held(struct cleaning *cleaning, struct remains_cleaned *cleaned
         return result;
     cleaned->places = leads->count;
     cleaned->unreadable = leads->unreadable;
-    return remains_drain_memory(cleaning->helper, cleaning->pid, &cleaning->ours, cleaning->gs_offset, false,
+    return remains_drain_memory(&(struct remains_memory){.helper = cleaning->helper,
+                                                         .pid = cleaning->pid,
+                                                         .ranges = &cleaning->ours,
+                                                         .gs_offset = cleaning->gs_offset},
                                 &cleaned->bytes_left, error);
 }
 

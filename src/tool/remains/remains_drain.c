@@ -31,7 +31,7 @@ static const struct loader_range *code_at(const struct remains_ranges *ranges, u
     return loader_range_of(ranges->items, ranges->count, address);
 }
 
-/* --- who is there --- */
+/* --- threads that are there --- */
 
 /* What cannot be read counts as code. */
 static bool is_code(pid_t pid, const struct remains_ranges *ranges, uint64_t address)
@@ -41,8 +41,9 @@ static bool is_code(pid_t pid, const struct remains_ranges *ranges, uint64_t add
            (proc_target_read(pid, address, &bytes, sizeof bytes) != sizeof bytes || bytes);
 }
 
-/* Stubs jump; whom they call, the recorder and the bell, is code of ours. Who is in there has a pc in our code, or a signal's frame says
- * so; the return addresses of all who were lie about on stacks, in frames that never wrote there. */
+/* Stubs jump; what they call, the recorder and the doorbell, is code of ours. A thread in there has its pc in
+ * our code, in its registers or in a signal's frame; return addresses of earlier calls remain on stacks, in
+ * frames that never wrote there. */
 static bool calls_ours(const struct remains_ranges *ranges, const uint8_t *call, uint64_t next)
 {
     int32_t distance;
@@ -50,8 +51,8 @@ static bool calls_ours(const struct remains_ranges *ranges, const uint8_t *call,
     return code_at(ranges, next - NEAR_CALL) && code_at(ranges, next + (uint64_t)(int64_t)distance);
 }
 
-/* Is it the address behind a call, of whoever is not ours? A number that a program has (of an inode, say) may look like an address of our
- * code; it seldom looks like this one. */
+/* Is it the address behind a call of something that is not ours? A number that a program has (of an inode,
+ * say) may look like an address of our code; it seldom looks like this one. */
 static bool returns_here(pid_t pid, const struct remains_ranges *ranges, uint64_t address)
 {
     uint8_t before[LONGEST_CALL];
@@ -66,8 +67,8 @@ static bool returns_here(pid_t pid, const struct remains_ranges *ranges, uint64_
     return false;
 }
 
-/* Stacks are looked through from the thread's sp up. A word that only looks like an address of ours keeps
- * memory mapped, which harms nobody; so does a stack that cannot be read. */
+/* Stacks are searched from the thread's sp up. A word that only looks like an address of ours keeps memory
+ * mapped, which does no harm; so does a stack that cannot be read. */
 static bool stack_leads_here(pid_t pid, const struct remains_ranges *ranges, uint64_t sp, uint64_t *words,
                              size_t size)
 {
@@ -79,7 +80,7 @@ static bool stack_leads_here(pid_t pid, const struct remains_ranges *ranges, uin
     return count == 0;
 }
 
-/* 1: somebody is or may come back there; 0: nobody. */
+/* 1: a thread is or may come back there; 0: none. */
 static int look_for_users(struct helper *helper, pid_t pid, const struct remains_ranges *ranges,
                           struct base_error *error)
 {
@@ -152,7 +153,7 @@ static int move_threads(struct helper *helper, pid_t pid, const struct remains_r
 
 /* --- memory --- */
 
-static int rest(struct helper *helper, pid_t pid, struct base_error *error)
+static int run_for_a_moment(struct helper *helper, pid_t pid, struct base_error *error)
 {
     const struct timespec moment = {.tv_nsec = REST_NS};
     helper_trace_release(helper, pid, NULL, NULL);
@@ -160,14 +161,16 @@ static int rest(struct helper *helper, pid_t pid, struct base_error *error)
     return helper_trace_hold(helper, pid, NULL, error);
 }
 
-int remains_drain_memory(struct helper *helper, pid_t pid, const struct remains_ranges *ranges,
-                         uint64_t gs_offset, bool stay, uint64_t *left, struct base_error *error)
+int remains_drain_memory(const struct remains_memory *memory, uint64_t *left, struct base_error *error)
 {
+    struct helper *helper = memory->helper;
+    pid_t pid = memory->pid;
+    const struct remains_ranges *ranges = memory->ranges;
     int used = 1;
-    for (int i = 0; i < (stay ? 1 : ATTEMPTS) && used > 0; i++) {
-        int result = i ? rest(helper, pid, error) : BASE_OK;
+    for (int i = 0; i < (memory->stay ? 1 : ATTEMPTS) && used > 0; i++) {
+        int result = i ? run_for_a_moment(helper, pid, error) : BASE_OK;
         if (result == BASE_OK)
-            result = move_threads(helper, pid, ranges, gs_offset, error);
+            result = move_threads(helper, pid, ranges, memory->gs_offset, error);
         used = result < 0 ? result : look_for_users(helper, pid, ranges, error);
         if (used == 0)
             used = loader_unmap(helper, pid, pid, ranges->items, ranges->count, left, error);

@@ -6,10 +6,10 @@
 #include "base_clock.h"
 #include "remains.h"
 
-#define TRY_NS      UINT64_C(1000000000) /* what one takes: remains_remove */
-#define PATIENCE_NS UINT64_C(5000000000)
+#define TRY_NS UINT64_C(1000000000) /* what one takes: remains_remove */
+#define ALL_NS UINT64_C(5000000000)
 
-static struct remains_left_process *find(const struct remains_left *left, pid_t pid)
+static struct remains_left_process *find_process(const struct remains_left *left, pid_t pid)
 {
     for (size_t i = 0; i < left->count; i++)
         if (left->items[i].pid == pid)
@@ -19,7 +19,7 @@ static struct remains_left_process *find(const struct remains_left *left, pid_t 
 
 void remains_left_add(struct remains_left *left, pid_t pid, uint64_t bytes, bool retry)
 {
-    struct remains_left_process *known = find(left, pid);
+    struct remains_left_process *known = find_process(left, pid);
     if (known) {
         known->bytes = known->bytes > bytes ? known->bytes : bytes;
         known->retry &= retry;
@@ -30,36 +30,36 @@ void remains_left_add(struct remains_left *left, pid_t pid, uint64_t bytes, bool
 
 bool remains_left_knows(const struct remains_left *left, pid_t pid)
 {
-    return find(left, pid) != NULL;
+    return find_process(left, pid) != NULL;
 }
 
-/* `twin` is the same process in the other list, or NULL: what stays is told once. */
-static bool is_clean(struct remains_left_process *process, struct remains_left_process *twin)
+/* `same` is the same process in the other list, or NULL: what stays is counted once. */
+static bool is_clean(struct remains_left_process *process, struct remains_left_process *same)
 {
     struct remains_cleaned cleaned;
     int result = remains_remove(process->pid, &cleaned, NULL);
     cleaned.bytes_left -= cleaned.bytes_kept < cleaned.bytes_left ? cleaned.bytes_kept : cleaned.bytes_left;
-    if (cleaned.bytes_left && twin)
-        twin->bytes = twin->bytes < cleaned.bytes_left ? twin->bytes : cleaned.bytes_left;
+    if (cleaned.bytes_left && same)
+        same->bytes = same->bytes < cleaned.bytes_left ? same->bytes : cleaned.bytes_left;
     if (cleaned.bytes_left)
-        process->bytes = cleaned.bytes_left - (twin ? twin->bytes : 0);
+        process->bytes = cleaned.bytes_left - (same ? same->bytes : 0);
     return result == BASE_ENOTFOUND || (result == BASE_OK && !cleaned.bytes_left && !cleaned.unreadable);
 }
 
 void remains_left_retry(struct remains_left *left, struct remains_left *other)
 {
     struct remains_left *const lists[] = {left, other};
-    uint64_t end = base_clock_now() + PATIENCE_NS;
+    uint64_t end = base_clock_now() + ALL_NS;
     for (size_t i = 0; i < 2; i++) {
         struct remains_left *list = lists[i], *others = lists[1 - i];
         for (size_t j = list->count; j-- > 0 && base_clock_now() + TRY_NS <= end;) {
-            struct remains_left_process *twin = find(others, list->items[j].pid);
-            bool tried = twin && i == 1; /* with the first list */
-            if (tried || !list->items[j].retry || (twin && !twin->retry) || !is_clean(&list->items[j], twin))
+            struct remains_left_process *same = find_process(others, list->items[j].pid);
+            bool tried = same && i == 1; /* with the first list */
+            if (tried || !list->items[j].retry || (same && !same->retry) || !is_clean(&list->items[j], same))
                 continue;
             list->items[j] = list->items[--list->count];
-            if (twin)
-                *twin = others->items[--others->count];
+            if (same)
+                *same = others->items[--others->count];
         }
     }
 }

@@ -1,19 +1,20 @@
-/* slab.h - from a plan and the addresses in one process to bytes: the stubs and hooks, and what to
- * write over the text.
+/* slab.h - from a plan and the addresses in one process to bytes: the stubs and hooks, and what to write over
+ * the text.
  *
  * The caller reserves memory near the image (regions[0], at least slab_size bytes; further ones in the
- * windows of hooks over endbr64, slab_window), puts the counters somewhere, and gets back the regions'
+ * windows of hooks over endbr64, slab_hook_window), puts the counters somewhere, and gets back the regions'
  * bytes and a list of writes by ascending address. The regions must hold their bytes before the first write
  * is made. Nothing is written here: pure, and the same input gives the same bytes.
  *
- * How it is done: 1. every wanted site gets its stub's place, and the stub as if nothing were hooked; 2.
- * every wanted hook is emitted, with sites that lie in its first bytes already rewritten, so that they move
- * along and still count (such a site has a stub, but no write of its own); 3. stubs that go to a hooked
- * function are emitted again, now past the hook - same place, not longer than was set aside: with the
- * function's moved instructions in the stub where they are short, because most hooks of a library are never
- * gone through, and the second jump on every direct call cost more than all counting. A stub is never changed
- * after that: another form of the counters is a second slab, whose writes take the place of the first one's
- * (slab_follow). Context: tool, any thread on its own data. */
+ * How it is done:
+ *   1. every wanted site gets its stub's place, and the stub as if nothing were hooked;
+ *   2. every wanted hook is emitted, with sites that lie in its first bytes already rewritten, so that they
+ *      move with them and still count (such a site has a stub, but no write of its own);
+ *   3. stubs that go to a hooked function are emitted again, now past the hook - same place, not longer than
+ *      was set aside: with the function's moved instructions in the stub where they are short, because most
+ *      hooks of a library never run, and the second jump on every direct call cost more than all counting.
+ * A stub is never changed after that: another form of the counters is a second slab, whose writes are made
+ * over the first one's. Context: tool, any thread on its own data. */
 #ifndef SLAB_H
 #define SLAB_H
 
@@ -22,7 +23,7 @@
 
 struct slab_region {
     uint64_t address; /* run-time */
-    uint8_t *bytes;   /* `size` of them, the caller's: what is to lie there */
+    uint8_t *bytes;   /* `size` of them, the caller's: the code that is to lie there */
     size_t size, used;
 };
 
@@ -40,8 +41,8 @@ struct slab_piece { /* a stub, a hook or the recorder */
 
 /* Where calls through a linkage stub's slot (image address) end in this process: the function that ld.so has
  * bound it to, or the `body` of its hook when another slab has one. 0: not bound yet. Such a site then goes
- * there at once, past linkage stub and hook: faster than the program was, and seen once, not twice. Only for
- * slots that never change again. */
+ * there at once, past linkage stub and hook: faster than the program was, and counted once, not twice. Only
+ * for slots that never change again. */
 typedef uint64_t slab_resolve(void *context, uint64_t slot);
 
 /* An indirect site whose stub is to try the function of a hook first (stub_x86_64_site.h). */
@@ -56,9 +57,9 @@ struct slab {
     /* in */
     const struct plan *plan;
     const uint8_t *wanted; /* a byte for each site, then for each hook: not 0 means do it. NULL: all */
-    const uint8_t
-        *quiet; /* a byte for each site: not 0: it jumps through a slot to where no hooks are, so that a mark
-                             would wait for somebody else. NULL: none */
+    /* A byte for each site: not 0: it jumps through a slot to where no hooks are, so that its mark would be
+     * found by another hook. NULL: none. */
+    const uint8_t *quiet;
     const struct slab_guess *guesses; /* by site, one a site; those that cannot be done are left out */
     size_t guess_count;
     uint64_t bias;                      /* run-time address - image address */
@@ -73,8 +74,8 @@ struct slab {
     size_t write_count, write_capacity;
     uint64_t *stubs;    /* of each site; 0: not done */
     uint64_t stubs_end; /* where the last one's room ends */
-    uint64_t *
-        ends; /* of each site: where its slot led to when its stub was made, or the hooked function; 0: not known */
+    /* Of each site: where its slot led to when its stub was made, or the hooked function; 0: not known. */
+    uint64_t *ends;
     uint32_t *by_slot; /* sites whose stubs go through slots, ascending */
     size_t by_slot_count;
     uint32_t *inlined; /* of each site: the hook whose body its stub has too, or PLAN_NONE */
@@ -90,26 +91,21 @@ struct slab {
 /* Bytes that regions[0] must have for everything in the plan (of all forms the largest). */
 size_t slab_size(const struct plan *plan);
 /* Where the code of hook `hook` may begin; false: anywhere in reach. */
-bool slab_window(const struct plan *plan, uint32_t hook, uint64_t bias, uint64_t *low, uint64_t *high);
+bool slab_hook_window(const struct plan *plan, uint32_t hook, uint64_t bias, uint64_t *low, uint64_t *high);
 
 /* BASE_ENOMEM; BASE_EUNSUPPORTED when regions[0] is too small. What is out of reach is counted, not an
  * error. */
 int slab_make(struct slab *slab, struct base_error *error);
 void slab_free(struct slab *slab);
 
-/* Asks `resolve` (again), now that other slabs have been made too, and aims stubs of linkage slots at what it
- * says. Only before the first write is made. */
-void slab_bind(struct slab *slab);
-
-/* The writes of `slab` come after those of `before` (same plan, same bias, still in place): their old bytes
- * become what `before` wrote. False: `before` has writes that `slab` has not, and those would have to be
- * undone. */
-bool slab_follow(struct slab *slab, const struct slab *before);
+/* Calls `resolve` (again), now that other slabs have been made too, and aims stubs of linkage slots at its
+ * answers. Only before the first write is made. */
+void slab_stub_bind(struct slab *slab);
 
 /* Site `site` as it is in this process. */
 struct stub_x86_64_request slab_site(const struct slab *slab, uint32_t site);
 /* The bytes that hook `hook` moves: those of the plan, with the sites among them rewritten, so that they move
- * along. */
+ * with them. */
 void slab_hook_bytes(const struct slab *slab, uint32_t hook, uint8_t bytes[20]);
 
 /* The write whose bytes hold `pc` behind their first one; NULL: none. */

@@ -102,8 +102,9 @@ int slab_block_clear(struct slab_block *block, uint32_t made, struct base_error 
 typedef bool visit(void *context, uint64_t at, const uint64_t *words, size_t count);
 
 /* Calls `seen` for the pieces of [from, end) of the block that are no holes; `at` counts from the block's
- * start. False when `seen` said so. */
-static bool walk(const struct slab_block *block, uint64_t from, uint64_t end, visit *seen, void *context)
+ * start. False when `seen` returned false. */
+static bool visit_pieces(const struct slab_block *block, uint64_t from, uint64_t end, visit *seen,
+                         void *context)
 {
     uint64_t words[CHUNK / 8];
     off_t last = (off_t)(block->offset + end), data = (off_t)(block->offset + from);
@@ -124,20 +125,20 @@ static bool walk(const struct slab_block *block, uint64_t from, uint64_t end, vi
 }
 
 struct reading {
-    struct slab_sheet *sheet;
+    struct slab_counts *counts;
     const struct slab_hook_range *hooks;
     size_t hook_ranges, range; /* the range that was met last */
     uint64_t return_address;   /* of the hook that is being read */
     uint64_t named;            /* its word; another hook's may not have been written yet */
 };
 
-static bool add_arrival(struct slab_sheet *sheet, uint64_t return_address, uint64_t word, uint64_t calls)
+static bool add_arrival(struct slab_counts *counts, uint64_t return_address, uint64_t word, uint64_t calls)
 {
     if (!calls)
         return true;
-    if (!base_array_room(sheet->arrivals, sheet->arrival_count, sheet->arrival_capacity))
+    if (!base_array_room(counts->arrivals, counts->arrival_count, counts->arrival_capacity))
         return false;
-    sheet->arrivals[sheet->arrival_count++] =
+    counts->arrivals[counts->arrival_count++] =
         (struct slab_arrival){.return_address = return_address, .word = (uint32_t)word, .calls = calls};
     return true;
 }
@@ -161,13 +162,13 @@ static bool add_word(struct reading *reading, uint64_t word, uint64_t value)
     const struct slab_hook_range *hooks = hooks_of(reading, word);
     unsigned part = hooks ? (unsigned)((word - hooks->first) % STUB_HOOK_WORDS) : STUB_HOOK_WORDS - 1;
     if (part == 1)
-        return add_arrival(reading->sheet, reading->named == word - 1 ? reading->return_address : 0, word - 1,
-                           value);
+        return add_arrival(reading->counts, reading->named == word - 1 ? reading->return_address : 0,
+                           word - 1, value);
     if (part == 0) {
         reading->return_address = value;
         reading->named = word;
     } else {
-        reading->sheet->words[word] += value;
+        reading->counts->words[word] += value;
     }
     return true;
 }
@@ -180,10 +181,10 @@ static bool add_words(void *context, uint64_t at, const uint64_t *words, size_t 
     return room;
 }
 
-/* Pieces begin on pages, and entries may lie across two of them: the entry's parts are told by their
+/* Pieces begin on pages, and entries may lie across two of them: the entry's parts are known by their
  * place. */
 struct table_reading {
-    struct slab_sheet *sheet;
+    struct slab_counts *counts;
     uint64_t first; /* of the entries, in the block */
     struct stub_table_entry entry;
     uint32_t word_end;
@@ -205,7 +206,7 @@ static bool add_entries(void *context, uint64_t at, const uint64_t *words, size_
             break;
         case 2:
             if (reading->entry.return_address && reading->entry.callee / 8 < reading->word_end &&
-                !add_arrival(reading->sheet, reading->entry.return_address, reading->entry.callee / 8,
+                !add_arrival(reading->counts, reading->entry.return_address, reading->entry.callee / 8,
                              words[i]))
                 return false;
             break;
@@ -216,29 +217,29 @@ static bool add_entries(void *context, uint64_t at, const uint64_t *words, size_
     return true;
 }
 
-static bool sheet_room(struct slab_sheet *sheet, uint32_t word_end)
+static bool make_room(struct slab_counts *counts, uint32_t word_end)
 {
-    if (sheet->word_count >= word_end)
+    if (counts->word_count >= word_end)
         return true;
-    uint64_t *grown = realloc(sheet->words, word_end * sizeof *grown);
+    uint64_t *grown = realloc(counts->words, word_end * sizeof *grown);
     if (!grown)
         return false;
-    memset(grown + sheet->word_count, 0, (word_end - sheet->word_count) * sizeof *grown);
-    sheet->words = grown;
-    sheet->word_count = word_end;
+    memset(grown + counts->word_count, 0, (word_end - counts->word_count) * sizeof *grown);
+    counts->words = grown;
+    counts->word_count = word_end;
     return true;
 }
 
-int slab_sheet_add(struct slab_sheet *sheet, const struct slab_block *block, uint32_t word_end,
-                   const struct slab_hook_range *hooks, size_t hook_ranges, struct base_error *error)
+int slab_counts_add(struct slab_counts *counts, const struct slab_block *block, uint32_t word_end,
+                    const struct slab_hook_range *hooks, size_t hook_ranges, struct base_error *error)
 {
-    struct reading reading = {.sheet = sheet, .hooks = hooks, .hook_ranges = hook_ranges};
-    bool room = sheet_room(sheet, word_end) && walk(block, 0, 8ull * word_end, add_words, &reading);
+    struct reading reading = {.counts = counts, .hooks = hooks, .hook_ranges = hook_ranges};
+    bool room = make_room(counts, word_end) && visit_pieces(block, 0, 8ull * word_end, add_words, &reading);
     for (unsigned i = block->first_table; i < block->tables && room && hook_ranges; i++) {
         uint64_t entries = table_at(i) + sizeof(struct stub_table);
-        struct table_reading table = {.sheet = sheet, .first = entries, .word_end = word_end};
-        room = walk(block, table_at(i), entries + table_entries(i) * sizeof(struct stub_table_entry),
-                    add_entries, &table);
+        struct table_reading table = {.counts = counts, .first = entries, .word_end = word_end};
+        room = visit_pieces(block, table_at(i), entries + table_entries(i) * sizeof(struct stub_table_entry),
+                            add_entries, &table);
     }
     return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
 }
@@ -278,21 +279,21 @@ int slab_block_rename(const struct slab_block *block, uint32_t word_end, const s
 {
     struct renaming renaming = {
         .block = block, .how = how, .reading = {.hooks = hooks, .hook_ranges = hook_ranges}};
-    bool written = walk(block, 0, 8ull * word_end, rename_words, &renaming);
+    bool written = visit_pieces(block, 0, 8ull * word_end, rename_words, &renaming);
     for (unsigned i = block->first_table; i < block->tables && written; i++) {
         renaming.first = table_at(i) + sizeof(struct stub_table);
-        written =
-            walk(block, table_at(i), renaming.first + table_entries(i) * sizeof(struct stub_table_entry),
-                 rename_words, &renaming);
+        written = visit_pieces(block, table_at(i),
+                               renaming.first + table_entries(i) * sizeof(struct stub_table_entry),
+                               rename_words, &renaming);
     }
     return written ? BASE_OK : base_fail(error, BASE_EIO, "memory for counters");
 }
 
-void slab_sheet_free(struct slab_sheet *sheet)
+void slab_counts_free(struct slab_counts *counts)
 {
-    free(sheet->words);
-    free(sheet->arrivals);
-    *sheet = (struct slab_sheet){0};
+    free(counts->words);
+    free(counts->arrivals);
+    *counts = (struct slab_counts){0};
 }
 
 static int by_pair(const void *a, const void *b)
@@ -303,19 +304,19 @@ static int by_pair(const void *a, const void *b)
     return (left->word > right->word) - (left->word < right->word);
 }
 
-void slab_sheet_sort(struct slab_sheet *sheet)
+void slab_counts_sort(struct slab_counts *counts)
 {
     size_t kept = 0;
-    if (!sheet->arrival_count)
+    if (!counts->arrival_count)
         return;
-    qsort(sheet->arrivals, sheet->arrival_count, sizeof *sheet->arrivals, by_pair);
-    for (size_t i = 1; i < sheet->arrival_count; i++) {
-        if (by_pair(&sheet->arrivals[kept], &sheet->arrivals[i]))
-            sheet->arrivals[++kept] = sheet->arrivals[i];
+    qsort(counts->arrivals, counts->arrival_count, sizeof *counts->arrivals, by_pair);
+    for (size_t i = 1; i < counts->arrival_count; i++) {
+        if (by_pair(&counts->arrivals[kept], &counts->arrivals[i]))
+            counts->arrivals[++kept] = counts->arrivals[i];
         else
-            sheet->arrivals[kept].calls += sheet->arrivals[i].calls;
+            counts->arrivals[kept].calls += counts->arrivals[i].calls;
     }
-    sheet->arrival_count = kept + 1;
+    counts->arrival_count = kept + 1;
 }
 
 /* --- growing tables --- */
@@ -328,13 +329,14 @@ static bool count_entries(void *context, uint64_t at, const uint64_t *words, siz
     return true;
 }
 
-int slab_block_tend(struct slab_block *block, struct base_error *error)
+int slab_block_grow(struct slab_block *block, struct base_error *error)
 {
     unsigned last = block->tables ? block->tables - 1 : 0;
     uint64_t used[2] = {0, table_at(last) + sizeof(struct stub_table)};
     uint64_t entries = table_entries(last);
     if (block->tables == TABLES_MOST || !block->tables) /* full, or not begun */
         return BASE_OK;
-    walk(block, table_at(last), used[1] + entries * sizeof(struct stub_table_entry), count_entries, used);
+    visit_pieces(block, table_at(last), used[1] + entries * sizeof(struct stub_table_entry), count_entries,
+                 used);
     return used[0] * 2 > entries ? make_table(block, error) : BASE_OK;
 }

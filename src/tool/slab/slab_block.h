@@ -1,17 +1,17 @@
-/* slab_block.h - the counters of one thread (or of one process, or of a neighbourhood of images), as
- * Tally sees them.
+/* slab_block.h - the counters of one thread (or of one process, or of images that lie near each other), as
+ * Tally reads them.
  *
  * A block is a range of a memory file that is shared with the target: a header, counters, and at its end the
  * tables of the hooks (stub_block.h). All blocks have the same size and the same numbering of counters,
  * whatever the form of the stubs that use them, so one way of reading serves for all:
  *
  *   0        header                       SLAB_BLOCK_TABLES   table of 4,096 entries
- *   64       counters, 8 bytes each       ...                    tables of twice the one before, made when
- *            that fills;
- *                                                                the first may be a larger one
+ *   64       counters, 8 bytes each       ...                 tables of twice the one before, made
+ *                                                             when that fills; the first may be larger
  *
- * The files have holes where nobody counted; reading skips them, and makes none of them real. Only Tally's
- * own descriptors are used: counters can be read when the target is dead. Context: tool, one thread. */
+ * The files have holes where nothing was counted; reading skips them, and allocates none of them. Only
+ * Tally's own descriptors are used: counters can be read when the target is dead. Context: tool, one
+ * thread. */
 #ifndef SLAB_BLOCK_H
 #define SLAB_BLOCK_H
 
@@ -42,7 +42,7 @@ struct slab_arrival {
 };
 
 /* What was counted in some blocks together. {0} is an empty one. */
-struct slab_sheet {
+struct slab_counts {
     uint64_t *words; /* counts of sites and overflows of hooks: sums */
     size_t word_count;
     struct slab_arrival *arrivals; /* a pair may be there more than once */
@@ -55,34 +55,35 @@ struct slab_hook_range {
 };
 
 /* Makes the pages of the header, of counters below `word_end`, and of the tables, now and as they come
- * (proc_commit.h), in a block that has begun. On failure the block is not to be used by stubs of counters that it has no pages for. */
+ * (proc_commit.h), in a block that has begun. On failure the block is not to be used by stubs of counters
+ * that it has no pages for. */
 int slab_block_commit(struct slab_block *block, uint32_t word_end, struct base_error *error);
 
-/* Header and first table; the range must be zeros. `made`: the pages of counters below it are made, and those of tables; 0: holes are
- * left. On failure it is not begun: there are no tables. */
+/* Header and first table; the range must be zeros. `made`: the pages of counters below it are made, and those
+ * of tables; 0: holes are left. On failure it is not begun: there are no tables. */
 int slab_block_init(struct slab_block *block, uint32_t made, struct base_error *error);
-/* Before: so many pairs are expected in its table. */
+/* Before slab_block_init: so many pairs are expected in its table. */
 void slab_block_expect(struct slab_block *block, uint64_t pairs);
 
 /* Gives the memory back and begins anew: for a block whose thread has ended. */
 int slab_block_clear(struct slab_block *block, uint32_t made, struct base_error *error);
 
-/* Makes a table twice as large when the last one is more than half full; later callers go there. */
-int slab_block_tend(struct slab_block *block, struct base_error *error);
+/* Makes a table twice as large when the last one is more than half full; later callers are recorded there. */
+int slab_block_grow(struct slab_block *block, struct base_error *error);
 
-/* Adds the block's counters below `word_end` to the sheet. */
-int slab_sheet_add(struct slab_sheet *sheet, const struct slab_block *block, uint32_t word_end,
-                   const struct slab_hook_range *hooks, size_t hook_ranges, struct base_error *error);
-/* Return addresses that lead into a range, low < address <= high, become first + (address - low). Whoever
- * counts must not meet such an address meanwhile: nothing is mapped there. */
+/* Adds the block's counters below `word_end` to `counts`. */
+int slab_counts_add(struct slab_counts *counts, const struct slab_block *block, uint32_t word_end,
+                    const struct slab_hook_range *hooks, size_t hook_ranges, struct base_error *error);
+/* Return addresses that lead into a range, low < address <= high, become first + (address - low). No stub may
+ * record such an address meanwhile: nothing is mapped there. */
 struct slab_renaming {
     uint64_t low, high, first;
 };
 int slab_block_rename(const struct slab_block *block, uint32_t word_end, const struct slab_hook_range *hooks,
                       size_t hook_ranges, const struct slab_renaming *renaming, struct base_error *error);
-void slab_sheet_free(struct slab_sheet *sheet);
+void slab_counts_free(struct slab_counts *counts);
 
 /* Sorts the arrivals by return address and word, and makes one of equal ones. */
-void slab_sheet_sort(struct slab_sheet *sheet);
+void slab_counts_sort(struct slab_counts *counts);
 
 #endif

@@ -21,7 +21,7 @@ int slab_cache_open(const char *directory, uint64_t limit, struct slab_cache **c
     if (*cache == NULL)
         return base_fail(error, BASE_ENOMEM, "no memory for the cache of call plans");
     int code = base_cache_open(directory, &plans, &(*cache)->files, error);
-    if (code == BASE_OK) /* of a folder that cannot be used one word is enough */
+    if (code == BASE_OK) /* one warning about a directory that cannot be used is enough */
         code = base_cache_open(base_cache_usable((*cache)->files) ? directory : NULL, &slabs,
                                &(*cache)->slabs, error);
     if (code != BASE_OK) {
@@ -48,7 +48,7 @@ static bool is_of_image(const struct plan *plan, const struct elf_image *image)
            plan->header->text_hash == hash;
 }
 
-/* All of it will be read at once: no fault for every few pages. */
+/* All of it is read soon: mapped at once, without a fault for every few pages. */
 static void *map_whole(const struct base_cache *files, const char *name, size_t *size)
 {
     void *bytes = base_cache_map(files, name, size);
@@ -73,7 +73,7 @@ static bool read_cached(const struct slab_cache *cache, const struct elf_image *
     return false;
 }
 
-/* The name of the image's file; false: it has none, or there is no folder. */
+/* The name of the image's file; false: it has none, or there is no directory. */
 static bool name_of(const struct slab_cache *cache, const struct elf_image *image,
                     char name[2 * ELF_BUILD_ID_MAX + 1])
 {
@@ -142,15 +142,4 @@ void slab_cache_keep_prepared(struct slab_cache *cache, const struct elf_image *
     char name[2 * ELF_BUILD_ID_MAX + VARIANT_SIZE + 1];
     if (variant_of(cache, image, input, name))
         base_cache_write(cache->slabs, name, prepared->blob, prepared->size);
-}
-
-int slab_cache_plan(struct slab_cache *cache, const struct elf_image *image,
-                    const struct plan_options *options, struct plan *plan, struct base_error *error)
-{
-    if (options == NULL && slab_cache_find(cache, image, plan))
-        return BASE_OK;
-    int code = plan_make(image, options, plan, error);
-    if (code == BASE_OK && options == NULL)
-        slab_cache_keep(cache, image, plan);
-    return code;
 }

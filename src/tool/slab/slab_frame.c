@@ -1,5 +1,5 @@
-/* Frames of slabs. What lies in a slab was emitted by this room, so its code is read again instead of being
- * noted down: the counting parts are decoded from their first instruction on, adding up pushes and pops
+/* Frames of slabs. What lies in a slab was emitted by this room, so its code is decoded again instead of
+ * being recorded: the counting parts are decoded from their first instruction on, adding up pushes and pops
  * (their branches go forward but for three, which return to a place of the same height); moved instructions
  * are moved once more, to see how long each has become. */
 #include "slab_frame.h"
@@ -27,7 +27,7 @@ static int pushed_by(const struct code_instruction *in)
     return (in->opcode & 0xf8) == 0x50 ? 1 : (in->opcode & 0xf8) == 0x58 ? -1 : 0;
 }
 
-static bool note_ahead(struct heights *heights, uint64_t target)
+static bool note_branch(struct heights *heights, uint64_t target)
 {
     if (heights->count == AHEAD_MOST)
         return false;
@@ -37,7 +37,7 @@ static bool note_ahead(struct heights *heights, uint64_t target)
 }
 
 /* After an instruction that does not go on: does a branch come here? */
-static bool take_noted(struct heights *heights, uint64_t address)
+static bool height_of_branch(struct heights *heights, uint64_t address)
 {
     for (unsigned i = 0; i < heights->count; i++)
         if (heights->ahead[i].address == address) {
@@ -61,7 +61,7 @@ static const uint8_t *bytes_at(const struct slab *slab, uint64_t address, size_t
 }
 
 /* Goes on from `start` to `pc`; false: no instruction begins there. */
-static bool climb(const struct slab *slab, uint64_t start, uint64_t pc, struct heights *heights)
+static bool run_to(const struct slab *slab, uint64_t start, uint64_t pc, struct heights *heights)
 {
     size_t available = 0;
     const uint8_t *bytes = bytes_at(slab, start, &available);
@@ -74,9 +74,9 @@ static bool climb(const struct slab *slab, uint64_t start, uint64_t pc, struct h
         heights->now += (unsigned)pushed_by(&in);
         at += in.length;
         if ((in.flow == CODE_BRANCH || in.flow == CODE_JUMP) && in.target >= at &&
-            !note_ahead(heights, in.target))
+            !note_branch(heights, in.target))
             return false;
-        if (code_instruction_ends(&in) && !take_noted(heights, at))
+        if (code_instruction_ends(&in) && !height_of_branch(heights, at))
             return false;
     }
     return bytes != NULL && at == pc;
@@ -87,7 +87,7 @@ static bool climb(const struct slab *slab, uint64_t start, uint64_t pc, struct h
 static bool height_at(const struct slab *slab, uint64_t start, uint64_t pc, uint32_t *height)
 {
     struct heights heights = {0};
-    bool found = climb(slab, start, pc, &heights);
+    bool found = run_to(slab, start, pc, &heights);
     *height = heights.now;
     return found;
 }
@@ -97,9 +97,9 @@ static bool slow_height_at(const struct slab *slab, uint32_t hook, uint64_t body
                            uint32_t *height)
 {
     struct heights heights = {0};
-    bool found = climb(slab, slab->entries[hook], body, &heights) &&
-                 take_noted(&heights, slab->hooks[hook].slow) &&
-                 climb(slab, slab->hooks[hook].slow, pc, &heights);
+    bool found = run_to(slab, slab->entries[hook], body, &heights) &&
+                 height_of_branch(&heights, slab->hooks[hook].slow) &&
+                 run_to(slab, slab->hooks[hook].slow, pc, &heights);
     *height = heights.now;
     return found;
 }
@@ -110,7 +110,7 @@ struct moved {
     const uint8_t *old;
     unsigned length, count_to; /* bytes of `old`; those before `count_to` were moved */
     uint64_t from, to;         /* where the first one was, and where it lies now */
-    unsigned pushed;           /* bytes, as stub_x86_64_move was told */
+    unsigned pushed;           /* bytes, as stub_x86_64_move was given */
     uint64_t hole, hole_end;
 };
 
@@ -147,8 +147,12 @@ static int moved_at(const struct moved *moved, uint64_t pc, struct slab_frame *f
     while (at < moved->count_to) {
         struct stub_x86_64_code code;
         stub_x86_64_code_begin(&code, to);
-        unsigned length = stub_x86_64_move(&code, moved->old + at, moved->length - at, moved->from + at,
-                                           moved->pushed, moved->hole, moved->hole_end);
+        unsigned length = stub_x86_64_move(&code, &(struct stub_x86_64_move){.bytes = moved->old + at,
+                                                                             .available = moved->length - at,
+                                                                             .from = moved->from + at,
+                                                                             .pushed = moved->pushed,
+                                                                             .hole = moved->hole,
+                                                                             .hole_end = moved->hole_end});
         if (length == 0)
             return -1;
         if (pc < to + code.size) {

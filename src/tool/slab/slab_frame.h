@@ -1,24 +1,24 @@
 /* slab_frame.h - what a thread that is seen inside a slab is doing in terms of the program.
  *
- * No call-frame information describes stubs, hooks and moved instructions. Whoever walks a sampled stack asks
- * here first and then walks as if nothing had been patched:
+ * No call-frame information describes stubs, hooks and moved instructions. A walk of a sampled stack begins
+ * with this function and then goes on as if nothing had been patched:
  *
  *   kind      the thread is                                       walk on with
- *   ENTRY     about to execute the callee's first instruction     pc; the return address is at rsp + 8 *
- *             pushed
- *   CALL      about to be in a callee that nobody knows yet       the caller: return address at rsp + 8 *
- *             pushed
- *   MOVED     at the instruction that was at pc                   pc, by its own rules; rsp + 8 * pushed is
- *             its rsp
- *   RECORDER  in the code that hooks of this slab call            ask again: with the pc at rsp + 8 * pushed,
- *             and
- *                                                                 rsp + 8 * pushed + 8 as the stack pointer
+ *   ENTRY     about to execute the callee's first instruction     pc; the return address is at
+ *                                                                 rsp + 8 * pushed
+ *   CALL      about to be in a callee that is not known yet       the caller: return address at
+ *                                                                 rsp + 8 * pushed
+ *   MOVED     at the instruction that was at pc                   pc, by its own rules; its rsp is
+ *                                                                 rsp + 8 * pushed
+ *   RECORDER  in the code that hooks of this slab call            call it again, with the pc at
+ *                                                                 rsp + 8 * pushed, and rsp + 8 * pushed + 8
+ *                                                                 as the stack pointer
  *
  * `pushed` is the number of words that the slab's own code has on the stack at this pc; all other registers
  * have the values that the program gave them, except those that a hook saved (rax, rcx, and in the recorder
  * rdx, rsi, rdi, r8, r9, r10), which no frame rule needs at a function's entry. In ENTRY the pc is the
  * program's: a function's entry, or a linkage stub. Only where another slab has hooked the function
- * (slab_resolve) it lies in that slab: ask that one, it answers MOVED.
+ * (slab_resolve) it lies in that slab, whose frame is MOVED.
  *
  * Context: tool; nothing is changed, so any thread while the slab and the regions' bytes stay. Cost: a few
  * hundred nanoseconds, decoding one stub. */

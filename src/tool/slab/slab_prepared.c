@@ -9,7 +9,7 @@
 #include "slab_inside.h"
 #include "slab_prepared.h"
 
-#define SPAN  0x20000000u /* bytes: text, stubs and block lie about so far apart, and no image may be longer */
+#define SPAN  0x20000000u /* bytes: text, stubs and block are about so far apart; no image may be longer */
 #define SLACK 16          /* bytes of an instruction behind its displacement */
 
 /* Where the slab is made for comparison: what moves by how much. Every byte of every sum of these that a word
@@ -41,7 +41,7 @@ static const struct slab_prepared_way *way_of(const struct slab_prepared_input *
 }
 
 /* A function of another image is as near as the stubs' region. */
-static uint64_t resolve(void *context, uint64_t slot)
+static uint64_t resolve_slot(void *context, uint64_t slot)
 {
     const struct proof *proof = context;
     const struct slab_prepared_way *way = way_of(proof->input, slot);
@@ -65,7 +65,7 @@ static int make_at(struct proof *proof, const struct slab_prepared_input *input,
                                 .counter = {input->form, place->block, place->word, place->index},
                                 .regions = &proof->region,
                                 .region_count = 1,
-                                .resolve = resolve,
+                                .resolve = resolve_slot,
                                 .context = proof};
     if (proof->region.bytes == NULL)
         return base_fail(error, BASE_ENOMEM, "no memory to prepare stubs");
@@ -129,7 +129,7 @@ static uint64_t hash_hooks(uint64_t hash, const struct stub_x86_64_counter *coun
     return hash;
 }
 
-/* A version that makes other stubs has another key. One of each kind tells. */
+/* A version that makes other stubs has another key. One stub of each kind shows it. */
 static uint64_t hash_makers(enum stub_form form)
 {
     static const struct {
@@ -190,7 +190,7 @@ static struct slab_prepared_hook flat_hook(const struct proof *proof, uint32_t i
     return flat;
 }
 
-static void pad(struct base_text *block)
+static void pad_to_8(struct base_text *block)
 {
     static const uint8_t zeros[8];
     base_text_add_bytes(block, zeros, -block->length % sizeof zeros);
@@ -218,9 +218,9 @@ static void add_places(struct base_text *block, const struct proof *proof)
         uint32_t stub = offset_of(proof, proof->slab.stubs[i]);
         base_text_add_bytes(block, &stub, sizeof stub);
     }
-    pad(block);
+    pad_to_8(block);
     base_text_add_bytes(block, proof->slab.inlined, plan->site_count * sizeof *proof->slab.inlined);
-    pad(block);
+    pad_to_8(block);
 }
 
 /* --- words --- */
@@ -231,7 +231,7 @@ struct words {
     int64_t low, high;
 };
 
-static uint32_t load(const uint8_t *bytes)
+static uint32_t load_32(const uint8_t *bytes)
 {
     uint32_t word;
     memcpy(&word, bytes, sizeof word);
@@ -266,7 +266,7 @@ static void note_word(struct words *words, enum slab_prepared_sort sort, size_t 
 
 static void note_target(struct words *words, const struct proof *proof, size_t at)
 {
-    int32_t displacement = (int32_t)load(proof->region.bytes + at);
+    int32_t displacement = (int32_t)load_32(proof->region.bytes + at);
     int64_t target = (int64_t)(proof->place.address + at + 4 - proof->place.bias) + displacement;
     words->low = target - SLACK < words->low ? target - SLACK : words->low;
     words->high = target + SLACK > words->high ? target + SLACK : words->high;
@@ -283,7 +283,7 @@ static bool find_words(const struct proof *one, const struct proof *other, struc
             continue;
         if (size - at < sizeof(uint32_t))
             return false;
-        enum slab_prepared_sort sort = sort_of(load(b + at) - load(a + at));
+        enum slab_prepared_sort sort = sort_of(load_32(b + at) - load_32(a + at));
         if (sort == SLAB_PREPARED_SORTS)
             return false;
         note_word(words, sort, at + 1); /* at least 1 */
@@ -302,7 +302,7 @@ static void free_words(struct words *words)
 
 /* --- the block --- */
 
-static struct slab_prepared_header head(const struct proof *proof, const struct words *words)
+static struct slab_prepared_header header_of(const struct proof *proof, const struct words *words)
 {
     struct slab_prepared_header header = {.magic = SLAB_PREPARED_MAGIC,
                                           .version = SLAB_PREPARED_VERSION,
@@ -331,7 +331,7 @@ static struct slab_prepared_header head(const struct proof *proof, const struct 
 
 static bool flatten(const struct proof *proof, const struct words *words, struct base_text *block)
 {
-    struct slab_prepared_header header = head(proof, words);
+    struct slab_prepared_header header = header_of(proof, words);
     bool failed = false;
     base_text_add_bytes(block, &header, sizeof header);
     base_text_add_bytes(block, proof->input->ways, proof->input->way_count * sizeof *proof->input->ways);
@@ -339,11 +339,11 @@ static bool flatten(const struct proof *proof, const struct words *words, struct
     add_places(block, proof);
     for (unsigned i = 0; i < SLAB_PREPARED_SORTS; i++) {
         base_text_add_bytes(block, words->lists[i].data, words->lists[i].length);
-        pad(block);
+        pad_to_8(block);
         failed |= words->lists[i].failed;
     }
     base_text_add_bytes(block, proof->region.bytes, proof->region.used);
-    pad(block);
+    pad_to_8(block);
     if (failed || block->failed)
         return false;
     struct slab_prepared_header *stored = (struct slab_prepared_header *)(void *)block->data;
@@ -352,8 +352,8 @@ static bool flatten(const struct proof *proof, const struct words *words, struct
     return true;
 }
 
-static int wrap(const struct proof *proof, const struct words *words, struct slab_prepared *prepared,
-                struct base_error *error)
+static int open_made(const struct proof *proof, const struct words *words, struct slab_prepared *prepared,
+                     struct base_error *error)
 {
     struct base_text block = {0};
     if (!flatten(proof, words, &block)) {
@@ -458,8 +458,8 @@ static bool holds_elsewhere(const struct slab_prepared *prepared, const struct s
     return holds;
 }
 
-/* A hook over endbr64 must lie in a window of its own; whether the stubs' region is in it too is another
- * place's business. */
+/* A hook over endbr64 must lie in a window of its own; whether the stubs' region is in it too is decided by
+ * the place. */
 static bool has_windows(const struct slab_prepared_input *input)
 {
     const struct plan_header *header = input->plan->header;
@@ -494,7 +494,7 @@ int slab_prepared_make(const struct slab_prepared_input *input, struct slab_prep
         result = base_fail(error, BASE_EUNSUPPORTED, "stubs differ by more than where they lie");
     free_proof(&there);
     if (result == BASE_OK)
-        result = wrap(&here, &words, prepared, error);
+        result = open_made(&here, &words, prepared, error);
     free_words(&words);
     free_proof(&here);
     if (result == BASE_OK && !holds_elsewhere(prepared, input, place)) {

@@ -1,21 +1,21 @@
 /* slab_prepared.h - a slab that was made before, and need only be moved to where it is to lie now.
  *
- * What slab_make writes is the same for every process but for words, each of which changes by one of a
- * few amounts: displacements to the text by how far text and stubs have moved apart, operands of counters by
- * how far stubs and block have, indices by what the first one has become. A prepared slab is the code and,
- * sort by sort, where such words are. Stubs that go through a linkage slot to where ld.so has bound it are
- * the exception: they are aimed anew each time (slab_prepared_user).
+ * What slab_make writes is the same for every process but for words, each of which changes by one of a few
+ * amounts: displacements to the text by how far text and stubs have moved apart, operands of counters by how
+ * far stubs and block have, indices by what the first one has become. A prepared slab is the code and, sort
+ * by sort, where such words are. Stubs that go through a linkage slot to where ld.so has bound it are the
+ * exception: they are aimed anew each time (slab_prepared_user).
  *
- * Nothing here knows how stubs look. Where the words are is found by making the slab at two places and
+ * Nothing here knows what stubs consist of. Where the words are is found by making the slab at two places and
  * comparing; then it is made at a third one, and what would be moved there must be the same, byte for byte.
  * What fails that is not prepared.
  *
- * What else than places decides how a slab looks is the *key* (which sites and hooks are wanted, which sites
- * are quiet, the form, the plan itself, and how stubs of every kind are made) and the *ways* of its slots:
- * which were bound within reach, and which of those to a hook. Both are compared before a prepared slab is
- * used; all that words lead to must be within reach; and some stubs and hooks are made anew and compared.
- * Where anything differs slab_make does the work. Context: tool, any thread on its own data. Source:
- * our own; the idea is a linker's, who relocates. */
+ * Apart from places, a slab is determined by the *key* (which sites and hooks are wanted, which sites are
+ * quiet, the form, the plan itself, and how stubs of every kind are made) and the *ways* of its slots: which
+ * were bound within reach, and which of those to a hook. Both are compared before a prepared slab is used;
+ * all that words lead to must be within reach; and some stubs and hooks are made anew and compared. Where
+ * anything differs slab_make does the work. Context: tool, any thread on its own data. Source: our own; the
+ * idea is that of a linker's relocations. */
 #ifndef SLAB_PREPARED_H
 #define SLAB_PREPARED_H
 
@@ -24,7 +24,7 @@
 #define SLAB_PREPARED_MAGIC   0x424c53594c4c4154u /* "TALLYSLB" */
 #define SLAB_PREPARED_VERSION 2
 
-/* By what a word changes. */
+/* By what amount a word changes. */
 enum slab_prepared_sort {
     SLAB_PREPARED_TEXT,         /* bias - address of the code */
     SLAB_PREPARED_BLOCK,        /* block - address of the code */
@@ -37,8 +37,8 @@ enum slab_prepared_sort {
     SLAB_PREPARED_SORTS
 };
 
-/* How a slot is gone through: to the linkage stub (it is not bound, or out of reach), to where it leads, or
- * from SLAB_PREPARED_HOOKED on to the hook of that number. */
+/* Where calls through a slot go: to the linkage stub (it is not bound, or out of reach), to where it leads,
+ * or from SLAB_PREPARED_HOOKED on to the hook of that number. */
 enum { SLAB_PREPARED_THROUGH, SLAB_PREPARED_STRAIGHT, SLAB_PREPARED_HOOKED };
 struct slab_prepared_way {
     uint64_t slot; /* image address */
@@ -57,8 +57,8 @@ struct slab_prepared_hook {
 _Static_assert(sizeof(struct slab_prepared_hook) == 32, "stored");
 
 /* header | ways by slot | users by site | hooks | of each site its stub (from the region's start, or
- * PLAN_NONE) | of each site the hook whose body it has | sort by sort, where the words are (each a byte: so
- * far behind the one before; 0: 255 bytes on, no word) | code. Each part begins at a multiple of 8. */
+ * PLAN_NONE) | of each site the hook whose body it has | sort by sort, where the words are (each a byte: the
+ * distance from the one before; 0: 255 bytes on, no word) | code. Each part begins at a multiple of 8. */
 struct slab_prepared_header {
     uint64_t magic;
     uint32_t version, way_count;
@@ -92,7 +92,8 @@ struct slab_prepared_input {
     const struct plan *plan;
     const uint8_t *wanted, *quiet; /* as of slab */
     enum stub_form form;
-    const struct slab_prepared_way *ways; /* by slot; of every slot that a stub goes through straight */
+    /* By slot; of every slot that a stub goes past, straight to its end. */
+    const struct slab_prepared_way *ways;
     size_t way_count;
     uint64_t key; /* slab_prepared_key of all but the ways */
 };
@@ -110,7 +111,7 @@ int slab_prepared_make(const struct slab_prepared_input *input, struct slab_prep
                        struct base_error *error);
 void slab_prepared_free(struct slab_prepared *prepared);
 
-/* Checks the sum, and every number that is used to find something. False: it is none for this plan.
+/* Checks the sum, and every number that is used as an index or offset. False: it is not one for this plan.
  * `prepared` borrows the block. */
 bool slab_prepared_open(struct slab_prepared *prepared, const struct plan *plan, const void *blob,
                         size_t size);
@@ -118,9 +119,9 @@ bool slab_prepared_open(struct slab_prepared *prepared, const struct plan *plan,
 /* What header->checksum must be. */
 uint64_t slab_prepared_sum(const void *blob, size_t size);
 
-/* As slab_make, with the same outcome; only `ends` is known of sites that go through slots alone.
- * `input` says what the slab's input does, and the ways of this process. False: it does not fit, or no
- * memory; then the slab has no outputs, and slab_make is the way. */
+/* As slab_make, with the same outcome; only `ends` is known of sites that go through slots alone. `input` has
+ * what the slab's input has, and the ways of this process. False: it does not fit, or no memory; then the
+ * slab has no outputs, and slab_make is to be used. */
 bool slab_prepared_place(const struct slab_prepared *prepared, const struct slab_prepared_input *input,
                          struct slab *slab);
 

@@ -9,7 +9,7 @@
 #define REACH   (INT32_MAX - 4096) /* of a displacement, with room for an instruction */
 #define SAMPLES 32                 /* stubs, and hooks, that are made anew for comparison */
 
-/* --- what may be believed --- */
+/* --- checks --- */
 
 #define LANES 4
 
@@ -36,8 +36,8 @@ uint64_t slab_prepared_sum(const void *blob, size_t size)
     return sum_of((const uint8_t *)blob + from, size - from);
 }
 
-/* Takes `count` items of `size` bytes, and what fills the last 8; NULL: they are not there. */
-static const void *take(const uint8_t **at, size_t *left, uint64_t count, size_t size)
+/* Cuts off `count` items of `size` bytes, and what fills the last 8; NULL: they are not there. */
+static const void *cut_items(const uint8_t **at, size_t *left, uint64_t count, size_t size)
 {
     const uint8_t *items = *at;
     if (count > *left / size)
@@ -50,21 +50,21 @@ static const void *take(const uint8_t **at, size_t *left, uint64_t count, size_t
     return items;
 }
 
-static bool divide(struct slab_prepared *prepared, const uint8_t *blob, size_t size)
+static bool divide_block(struct slab_prepared *prepared, const uint8_t *blob, size_t size)
 {
     const struct slab_prepared_header *header = (const void *)blob;
     const uint8_t *at = blob + sizeof *header;
     size_t left = size - sizeof *header;
     *prepared = (struct slab_prepared){.header = header, .size = size};
-    prepared->ways = take(&at, &left, header->way_count, sizeof *prepared->ways);
-    prepared->users = take(&at, &left, header->user_count, sizeof *prepared->users);
-    prepared->hooks = take(&at, &left, header->hook_count, sizeof *prepared->hooks);
-    prepared->stubs = take(&at, &left, header->site_count, sizeof *prepared->stubs);
-    prepared->inlined = take(&at, &left, header->site_count, sizeof *prepared->inlined);
+    prepared->ways = cut_items(&at, &left, header->way_count, sizeof *prepared->ways);
+    prepared->users = cut_items(&at, &left, header->user_count, sizeof *prepared->users);
+    prepared->hooks = cut_items(&at, &left, header->hook_count, sizeof *prepared->hooks);
+    prepared->stubs = cut_items(&at, &left, header->site_count, sizeof *prepared->stubs);
+    prepared->inlined = cut_items(&at, &left, header->site_count, sizeof *prepared->inlined);
     bool there = prepared->ways && prepared->users && prepared->hooks && prepared->stubs && prepared->inlined;
     for (unsigned i = 0; there && i < SLAB_PREPARED_SORTS; i++)
-        there = (prepared->words[i] = take(&at, &left, header->word_bytes[i], 1)) != NULL;
-    return there && (prepared->code = take(&at, &left, header->code_size, 1)) != NULL && left == 0;
+        there = (prepared->words[i] = cut_items(&at, &left, header->word_bytes[i], 1)) != NULL;
+    return there && (prepared->code = cut_items(&at, &left, header->code_size, 1)) != NULL && left == 0;
 }
 
 static bool is_inside(const struct slab_prepared *prepared, uint32_t offset)
@@ -72,7 +72,7 @@ static bool is_inside(const struct slab_prepared *prepared, uint32_t offset)
     return offset < prepared->header->code_size;
 }
 
-static bool hooks_fine(const struct slab_prepared *prepared)
+static bool are_hooks_valid(const struct slab_prepared *prepared)
 {
     for (uint32_t i = 0; i < prepared->header->hook_count; i++) {
         const struct slab_prepared_hook *hook = &prepared->hooks[i];
@@ -85,7 +85,7 @@ static bool hooks_fine(const struct slab_prepared *prepared)
     return true;
 }
 
-static bool stubs_fine(const struct slab_prepared *prepared)
+static bool are_stubs_valid(const struct slab_prepared *prepared)
 {
     uint64_t end = 0;
     for (uint32_t i = 0; i < prepared->header->site_count; i++) {
@@ -102,7 +102,7 @@ static bool stubs_fine(const struct slab_prepared *prepared)
     return end <= prepared->header->stubs_end && prepared->header->stubs_end <= prepared->header->code_size;
 }
 
-static bool users_fine(const struct slab_prepared *prepared, const struct plan *plan)
+static bool are_users_valid(const struct slab_prepared *prepared, const struct plan *plan)
 {
     uint32_t least = 0;
     for (uint32_t i = 0; i < prepared->header->user_count; i++) {
@@ -126,8 +126,8 @@ bool slab_prepared_open(struct slab_prepared *prepared, const struct plan *plan,
         header->version != SLAB_PREPARED_VERSION || header->byte_count != size ||
         header->plan != plan->header->content || header->site_count != plan->header->site_count ||
         header->hook_count != plan->header->hook_count || header->code_size >= PLAN_NONE ||
-        header->checksum != slab_prepared_sum(blob, size) || !divide(&found, blob, size) ||
-        !hooks_fine(&found) || !stubs_fine(&found) || !users_fine(&found, plan) ||
+        header->checksum != slab_prepared_sum(blob, size) || !divide_block(&found, blob, size) ||
+        !are_hooks_valid(&found) || !are_stubs_valid(&found) || !are_users_valid(&found, plan) ||
         (header->recorder != PLAN_NONE && !is_inside(&found, header->recorder)))
         return false;
     *prepared = found;
@@ -136,7 +136,7 @@ bool slab_prepared_open(struct slab_prepared *prepared, const struct plan *plan,
 
 /* --- ways --- */
 
-static bool reaches(uint64_t low, uint64_t high, uint64_t other_low, uint64_t other_high)
+static bool is_within_reach(uint64_t low, uint64_t high, uint64_t other_low, uint64_t other_high)
 {
     uint64_t least = low < other_low ? low : other_low, most = high > other_high ? high : other_high;
     return most - least < REACH;
@@ -146,7 +146,7 @@ static bool reaches(uint64_t low, uint64_t high, uint64_t other_low, uint64_t ot
 static int reach_of(const struct slab_region *region, uint64_t address)
 {
     uint64_t end = region->address + region->size;
-    if (reaches(region->address, end, address, address))
+    if (is_within_reach(region->address, end, address, address))
         return 1;
     uint64_t nearest = address < region->address ? region->address - address : address - end;
     return nearest > (uint64_t)INT32_MAX + 4096 ? 0 : -1;
@@ -181,20 +181,20 @@ static bool all_in_reach(const struct slab_prepared *prepared, const struct slab
     uint64_t words = counter->index + (uint64_t)plan_words(plan) + STUB_HOOK_WORDS;
     bool fine = counter->word + 8 * words <= INT32_MAX;
     if (header->low <= header->high)
-        fine = fine &&
-               reaches(start, end, slab->bias + (uint64_t)header->low, slab->bias + (uint64_t)header->high);
+        fine = fine && is_within_reach(start, end, slab->bias + (uint64_t)header->low,
+                                       slab->bias + (uint64_t)header->high);
     if (plan->header->site_count > 0)
-        fine = fine && reaches(start, end, slab->bias + plan->sites[0].address,
-                               slab->bias + plan->sites[plan->header->site_count - 1].address);
+        fine = fine && is_within_reach(start, end, slab->bias + plan->sites[0].address,
+                                       slab->bias + plan->sites[plan->header->site_count - 1].address);
     if (plan->header->hook_count > 0)
-        fine = fine && reaches(start, end, slab->bias + plan->hooks[0].address,
-                               slab->bias + plan->hooks[plan->header->hook_count - 1].address);
-    return fine &&
-           (counter->form == STUB_THREAD || reaches(start, end, counter->block, counter->block + 8 * words));
+        fine = fine && is_within_reach(start, end, slab->bias + plan->hooks[0].address,
+                                       slab->bias + plan->hooks[plan->header->hook_count - 1].address);
+    return fine && (counter->form == STUB_THREAD ||
+                    is_within_reach(start, end, counter->block, counter->block + 8 * words));
 }
 
-static bool fits(const struct slab_prepared *prepared, const struct slab_prepared_input *input,
-                 const struct slab *slab)
+static bool fits_process(const struct slab_prepared *prepared, const struct slab_prepared_input *input,
+                         const struct slab *slab)
 {
     const struct slab_prepared_header *header = prepared->header;
     return slab->region_count == 1 && slab->regions[0].used == 0 &&
@@ -224,7 +224,7 @@ static void add_64(uint8_t *bytes, uint64_t by)
     memcpy(bytes, &word, sizeof word);
 }
 
-/* False: a word lies outside. */
+/* False: a word's offset is out of range. */
 static bool change_words(const struct slab_prepared *prepared, enum slab_prepared_sort sort, uint64_t by,
                          uint8_t *bytes)
 {
@@ -282,11 +282,11 @@ static bool place_hook(const struct slab_prepared *prepared, struct slab *slab, 
     hook->count = flat->count;
     memcpy(hook->from, flat->from, sizeof flat->from);
     memcpy(hook->to, flat->to, sizeof flat->to);
-    return slab_lead(slab, index);
+    return slab_hook_lead(slab, index);
 }
 
-/* Where the slots lead now. Those of hooks in this slab have moved with it, and those that no stub reaches
- * are gone through. */
+/* Where the slots lead now. Those of hooks in this slab have moved with it, and stubs go through those that
+ * they cannot reach the end of. */
 static bool aim_users(const struct slab_prepared *prepared, struct slab *slab)
 {
     const struct slab_prepared_header *header = prepared->header;
@@ -300,7 +300,7 @@ static bool aim_users(const struct slab_prepared *prepared, struct slab *slab)
             continue;
         slab->ends[user->site] = ends[user->way];
         if (prepared->ways[user->way].way == SLAB_PREPARED_STRAIGHT)
-            slab_aim(slab, user->site, ends[user->way]);
+            slab_stub_aim(slab, user->site, ends[user->way]);
     }
     slab->by_slot_count = header->user_count;
     free(ends);
@@ -323,7 +323,7 @@ static bool fill_in(const struct slab_prepared *prepared, struct slab *slab)
     return fine && aim_users(prepared, slab) && slab_finish(slab);
 }
 
-/* Some of those that are there. */
+/* A sample of those that are there. */
 static bool samples_hold(const struct slab *slab)
 {
     const struct plan_header *header = slab->plan->header;
@@ -340,7 +340,7 @@ static bool samples_hold(const struct slab *slab)
 bool slab_prepared_place(const struct slab_prepared *prepared, const struct slab_prepared_input *input,
                          struct slab *slab)
 {
-    if (!fits(prepared, input, slab) || !move_code(prepared, slab))
+    if (!fits_process(prepared, input, slab) || !move_code(prepared, slab))
         return false;
     if (slab_begin(slab) && fill_in(prepared, slab) && samples_hold(slab))
         return true;

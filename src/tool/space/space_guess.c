@@ -5,6 +5,7 @@
 
 #include "base_array.h"
 #include "base_search.h"
+#include "space_memory.h"
 #include "space_read.h"
 #include "space_totals.h"
 
@@ -14,7 +15,7 @@
 #define WORTH_CALLS                                                                                          \
     500000 /* of all sites: about half a millisecond, what it may take to lead sites to other stubs */
 
-/* A site and whom it calls. */
+/* A site and its callees. */
 struct candidate {
     struct space_object *object;
     uint32_t site, hook;
@@ -45,7 +46,7 @@ static bool has_room(const struct space *space, const struct space_object *objec
 }
 
 /* Can the site's stub guess, and is the hook one to go past? */
-static bool may_guess(const struct space_object *from, uint32_t site, const struct space_object *at,
+static bool can_guess(const struct space_object *from, uint32_t site, const struct space_object *at,
                       uint32_t hook)
 {
     return from && from == at && site != PLAN_NONE && hook != PLAN_NONE && from->live && from->patch &&
@@ -54,23 +55,23 @@ static bool may_guess(const struct space_object *from, uint32_t site, const stru
 }
 
 /* Arrivals [first, end) have one caller. False: no memory. */
-static bool look_at_caller(const struct space *space, const struct slab_sheet *sheet, size_t first,
-                           size_t end, struct candidates *found)
+static bool consider_caller(const struct space *space, const struct slab_counts *counts, size_t first,
+                            size_t end, struct candidates *found)
 {
     size_t most = first;
-    uint64_t calls = 0, caller = sheet->arrivals[first].return_address;
+    uint64_t calls = 0, caller = counts->arrivals[first].return_address;
     uint32_t site, hook;
     for (size_t i = first; i < end; i++) {
-        calls += sheet->arrivals[i].calls;
-        most = sheet->arrivals[i].calls > sheet->arrivals[most].calls ? i : most;
+        calls += counts->arrivals[i].calls;
+        most = counts->arrivals[i].calls > counts->arrivals[most].calls ? i : most;
     }
-    uint64_t right = sheet->arrivals[most].calls;
+    uint64_t right = counts->arrivals[most].calls;
     if (right < LEAST_CALLS || right / 3 < calls / 4)
         return true;
     const struct space_object *from = space_read_origin(space, &caller, &site);
-    const struct space_object *at = space_read_hook(space, sheet->arrivals[most].word, &hook);
-    if (!may_guess(from, site, at, hook) || !has_room(space, from) ||
-        right / 3 < sheet->words[from->base + plan_site_word(site)] / 4) /* other callees have no hook */
+    const struct space_object *at = space_read_hook(space, counts->arrivals[most].word, &hook);
+    if (!can_guess(from, site, at, hook) || !has_room(space, from) ||
+        right / 3 < counts->words[from->base + plan_site_word(site)] / 4) /* other callees have no hook */
         return true;
     if (!base_array_room(found->items, found->count, found->capacity))
         return false;
@@ -87,13 +88,13 @@ static int by_calls(const void *a, const void *b)
     return left->site < right->site ? -1 : left->site > right->site;
 }
 
-static void guess(struct space *space, const struct candidate *candidate)
+static void add_guess(struct space *space, const struct candidate *candidate)
 {
     struct space_object *object = candidate->object;
     if (!object->guesses)
         object->guesses = calloc(SLAB_GUESSES, sizeof *object->guesses);
     if (!object->guesses || object->guess_count == SLAB_GUESSES || space->word_end == SLAB_BLOCK_WORDS ||
-        space_commit(space, space->word_end + 1, NULL) < 0)
+        space_memory_commit(space, space->word_end + 1, NULL) < 0)
         return;
     size_t at = base_search_below(object->guesses, object->guess_count, site, candidate->site);
     memmove(&object->guesses[at + 1], &object->guesses[at],
@@ -104,7 +105,7 @@ static void guess(struct space *space, const struct candidate *candidate)
     object->stale = true;
 }
 
-static bool guess_all(struct space *space, const struct candidates *found)
+static bool add_guesses(struct space *space, const struct candidates *found)
 {
     uint64_t calls = 0;
     for (size_t i = 0; i < found->count; i++)
@@ -113,25 +114,25 @@ static bool guess_all(struct space *space, const struct candidates *found)
         return false;
     qsort(found->items, found->count, sizeof *found->items, by_calls);
     for (size_t i = 0; i < found->count; i++)
-        guess(space, &found->items[i]);
+        add_guess(space, &found->items[i]);
     return true;
 }
 
 bool space_guess_mark(struct space *space)
 {
-    struct slab_sheet sheet = {0};
+    struct slab_counts counts = {0};
     struct candidates found = {0};
     bool room = true;
-    space_totals_read(space, &sheet);
-    slab_sheet_sort(&sheet);
-    for (size_t i = 0, end; i < sheet.arrival_count && room; i = end) {
-        for (end = i + 1; end < sheet.arrival_count &&
-                          sheet.arrivals[end].return_address == sheet.arrivals[i].return_address;)
+    space_totals_read(space, &counts);
+    slab_counts_sort(&counts);
+    for (size_t i = 0, end; i < counts.arrival_count && room; i = end) {
+        for (end = i + 1; end < counts.arrival_count &&
+                          counts.arrivals[end].return_address == counts.arrivals[i].return_address;)
             end++;
-        room = look_at_caller(space, &sheet, i, end, &found);
+        room = consider_caller(space, &counts, i, end, &found);
     }
-    bool guessed = room && found.count && guess_all(space, &found);
+    bool guessed = room && found.count && add_guesses(space, &found);
     free(found.items);
-    slab_sheet_free(&sheet);
+    slab_counts_free(&counts);
     return guessed;
 }

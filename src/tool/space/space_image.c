@@ -13,6 +13,7 @@
 #include "plan_select.h"
 #include "slab.h"
 #include "space_export.h"
+#include "space_imports.h"
 #include "space_prepared.h"
 #include "wire_loss.h"
 
@@ -57,10 +58,10 @@ static void free_image(struct space_image *image)
     free(image);
 }
 
-/* --- keeping plans --- */
+/* --- inserting plans into the cache --- */
 
 /* What the thread needs: tables of images may move meanwhile, images and their plans do not. */
-struct kept {
+struct insertion {
     struct slab_cache *cache;
     size_t count;
     struct {
@@ -69,19 +70,19 @@ struct kept {
     } items[];
 };
 
-static void *keep(void *context)
+static void *insert_plans(void *context)
 {
-    struct kept *kept = context;
-    for (size_t i = 0; i < kept->count; i++)
-        slab_cache_keep(kept->cache, kept->items[i].elf, kept->items[i].plan);
-    free(kept);
+    struct insertion *insertion = context;
+    for (size_t i = 0; i < insertion->count; i++)
+        slab_cache_keep(insertion->cache, insertion->items[i].elf, insertion->items[i].plan);
+    free(insertion);
     return NULL;
 }
 
 static void end_insertion(struct space_images *set)
 {
     if (set->insertion)
-        pthread_join(set->keeper, NULL);
+        pthread_join(set->inserter, NULL);
     set->insertion = false;
 }
 
@@ -89,23 +90,23 @@ static void end_insertion(struct space_images *set)
  * counting what it has to wait for. */
 static void begin_insertion(struct space_images *set)
 {
-    struct kept *kept = malloc(sizeof *kept + set->capacity * sizeof kept->items[0]);
-    if (!kept)
+    struct insertion *insertion = malloc(sizeof *insertion + set->capacity * sizeof insertion->items[0]);
+    if (!insertion)
         return;
-    kept->cache = set->cache;
-    kept->count = 0;
+    insertion->cache = set->cache;
+    insertion->count = 0;
     for (size_t i = 0; i < set->capacity; i++) {
         struct space_image *image = set->items[i];
         if (!image || !image->fresh)
             continue;
         image->fresh = false;
-        kept->items[kept->count].elf = set->images->items[i].elf;
-        kept->items[kept->count++].plan = &image->plan;
+        insertion->items[insertion->count].elf = set->images->items[i].elf;
+        insertion->items[insertion->count++].plan = &image->plan;
     }
     end_insertion(set);
-    set->insertion = kept->count && !base_stack_thread(&set->keeper, keep, kept);
+    set->insertion = insertion->count && !base_stack_thread(&set->inserter, insert_plans, insertion);
     if (!set->insertion)
-        keep(kept);
+        insert_plans(insertion);
 }
 
 /* --- planning ahead --- */
@@ -141,7 +142,7 @@ static const char *slot_name(void *context, uint64_t slot)
     return plan_slots_name(context, slot);
 }
 
-static int choose(const struct space_images *set, struct space_image *image)
+static int choose_sites(const struct space_images *set, struct space_image *image)
 {
     const struct plan_header *header = image->plan.header;
     struct plan_select_names names = {.globs = set->request.names,
@@ -177,7 +178,7 @@ struct users {
     size_t count;
 };
 
-/* One walk through the sites, which of a large library are more than the processor's cache has room for.
+/* Sites are visited once: of a large library there are more than the processor's cache has room for.
  * Thousands go through a few hundred slots: what was just listed is not listed again, so that little is left
  * to sort. */
 static void list_users(struct space_image *image, struct users *users)
@@ -205,8 +206,9 @@ static void order_slots(struct space_image *image)
     image->slot_count = kept;
 }
 
-/* Jumps that end in an image that is not counted, by the file their symbol's version is demanded of. What
- * else might be there instead (another malloc) is told right all the same: a jump's slot names the callee. */
+/* Jumps that end in an image that is not counted, by the file their symbol's version is required of. If
+ * another image's function is there instead (another malloc), its calls are still right: a jump's slot names
+ * the callee. */
 static void list_quiet(const struct space_images *set, struct space_image *image, const struct users *users)
 {
     for (size_t i = 0; i < users->count; i++) {
@@ -274,7 +276,7 @@ static void *plan_early(void *context)
 }
 
 /* Waits for it, if it is this image's. */
-static bool take_early(struct space_early *early, uint32_t index, struct plan *plan)
+static bool use_early(struct space_early *early, uint32_t index, struct plan *plan)
 {
     if (early->index != index || !early->begun)
         return false;
@@ -294,7 +296,7 @@ static bool is_wanted(const struct space_images *set, const struct sample_image 
            plan_select_image(name, set->request.images, set->request.image_count);
 }
 
-static enum space_image_state plan(struct space_images *set, uint32_t index, struct space_image *image)
+static enum space_image_state plan_image(struct space_images *set, uint32_t index, struct space_image *image)
 {
     const struct sample_image *from = &set->images->items[index];
     if (!from->elf)
@@ -304,7 +306,7 @@ static enum space_image_state plan(struct space_images *set, uint32_t index, str
     if (plan_image_has_calls_read(from->elf))
         return SPACE_REFUSED;
     if (!slab_cache_find(set->cache, from->elf, &image->plan)) {
-        if (!take_early(&set->early, index, &image->plan) &&
+        if (!use_early(&set->early, index, &image->plan) &&
             plan_make(from->elf, NULL, &image->plan, NULL) < 0)
             return SPACE_REFUSED;
         image->fresh = true;
@@ -313,7 +315,7 @@ static enum space_image_state plan(struct space_images *set, uint32_t index, str
         plan_free(&image->plan);
         return SPACE_REFUSED;
     }
-    if (choose(set, image) == BASE_OK && list_slots(set, image) == BASE_OK) {
+    if (choose_sites(set, image) == BASE_OK && list_slots(set, image) == BASE_OK) {
         image->slab_size = slab_size(&image->plan);
         find_linkage(image, from->elf);
         return SPACE_PLANNED;
@@ -329,10 +331,10 @@ static int list_names(struct space_image *image, const struct elf_image *elf)
     uint64_t address;
     image->checks_leaks = elf_export_find(elf, "__lsan_do_leak_check", &address);
     int result = space_imports_make(&image->imports, elf, planned, NULL);
-    return result < 0 || !planned ? result : space_offers_make(&image->offers, elf, &image->plan, NULL);
+    return result < 0 || !planned ? result : space_imports_offers(&image->offers, elf, &image->plan, NULL);
 }
 
-static bool reserve(struct space_images *set, uint32_t index)
+static bool reserve_index(struct space_images *set, uint32_t index)
 {
     if (index < set->capacity)
         return true;
@@ -346,8 +348,8 @@ static bool reserve(struct space_images *set, uint32_t index)
     return true;
 }
 
-/* NULL: out of memory. Touches nothing that other images' preparation does. */
-static struct space_image *prepare(struct space_images *set, uint32_t index)
+/* NULL: out of memory. Changes nothing that the preparation of other images uses. */
+static struct space_image *prepare_image(struct space_images *set, uint32_t index)
 {
     struct space_image *image = calloc(1, sizeof *image);
     if (!image)
@@ -355,7 +357,7 @@ static struct space_image *prepare(struct space_images *set, uint32_t index)
     const struct sample_image *from = &set->images->items[index];
     image->cache = set->cache;
     image->elf = from->elf;
-    image->state = plan(set, index, image);
+    image->state = plan_image(set, index, image);
     if (from->elf && list_names(image, from->elf) < 0) {
         free_image(image);
         return NULL;
@@ -363,7 +365,7 @@ static struct space_image *prepare(struct space_images *set, uint32_t index)
     return image;
 }
 
-static void add(struct space_images *set, uint32_t index, struct space_image *image)
+static void add_image(struct space_images *set, uint32_t index, struct space_image *image)
 {
     if (image->state == SPACE_REFUSED)
         profile_lose(set->images->profile, WIRE_LOSS_NOT_PLANNED, 1);
@@ -374,12 +376,12 @@ struct space_image *space_images_get(struct space_images *set, uint32_t index)
 {
     if (index < set->capacity && set->items[index])
         return set->items[index];
-    if (!reserve(set, index))
+    if (!reserve_index(set, index))
         return NULL;
-    struct space_image *image = prepare(set, index);
+    struct space_image *image = prepare_image(set, index);
     if (!image)
         return NULL;
-    add(set, index, image);
+    add_image(set, index, image);
     if (image->fresh)
         begin_insertion(set);
     return image;
@@ -418,7 +420,7 @@ struct ahead {
 static void prepare_one(void *context, size_t number)
 {
     struct ahead *ahead = context;
-    ahead->items[number].image = prepare(ahead->set, ahead->items[number].index);
+    ahead->items[number].image = prepare_image(ahead->set, ahead->items[number].index);
 }
 
 static int by_size(const void *a, const void *b)
@@ -437,8 +439,8 @@ static bool is_listed(const struct ahead *ahead, uint32_t index)
     return false;
 }
 
-/* Those that nobody has looked at; those that need not be planned come last. Returns how many bytes of files
- * the others are, or 0 when there is but one. */
+/* Those that were not requested yet; those that need not be planned come last. Returns how many bytes of
+ * files the others are, or 0 when there is but one. */
 static size_t list_candidates(struct ahead *ahead, const uint32_t *indices, size_t count)
 {
     const struct space_images *set = ahead->set;
@@ -460,32 +462,32 @@ static size_t list_candidates(struct ahead *ahead, const uint32_t *indices, size
     return wanted > 1 ? size : 0;
 }
 
-static void add_all(const struct ahead *ahead)
+static void add_images(const struct ahead *ahead)
 {
     bool fresh = false;
     for (size_t i = 0; i < ahead->count; i++) {
         struct space_image *image = ahead->items[i].image;
         if (image)
-            add(ahead->set, ahead->items[i].index, image);
+            add_image(ahead->set, ahead->items[i].index, image);
         fresh |= image && image->fresh;
     }
     if (fresh)
         begin_insertion(ahead->set);
 }
 
-/* The largest first. Where names are asked for, one image comes after the other: demangling is not made for
- * threads. */
+/* The largest first. Where names are requested, one image comes after the other: demangling is not
+ * thread-safe. */
 void space_images_ahead(struct space_images *set, const uint32_t *indices, size_t count)
 {
     uint32_t last = 0;
     for (size_t i = 0; i < count; i++)
         last = indices[i] > last ? indices[i] : last;
-    if (set->request.name_count || !count || !reserve(set, last))
+    if (set->request.name_count || !count || !reserve_index(set, last))
         return;
     struct ahead ahead = {.set = set, .items = calloc(count, sizeof *ahead.items)};
     if (ahead.items && list_candidates(&ahead, indices, count) > WORTH_THREADS) {
         base_pool(ahead.count, prepare_one, &ahead);
-        add_all(&ahead);
+        add_images(&ahead);
     }
     free(ahead.items);
 }

@@ -1,4 +1,4 @@
-/* space_image.h - the images whose calls are counted: each planned once in a session, whoever maps
+/* space_image.h - the images whose calls are counted: each planned once in a session, whichever process maps
  * it.
  *
  * What is wanted of an image (--calls-image, --calls=GLOB) is decided here, as are the facts about it that
@@ -31,7 +31,7 @@ enum space_image_state {
     SPACE_REFUSED   /* cannot be planned: counted as a loss */
 };
 
-/* space_export.h */
+/* space_imports.h */
 struct space_imports {
     uint64_t *hashes;
     size_t count, capacity;
@@ -55,10 +55,10 @@ struct space_image {
     struct space_offers offers;
     struct plan plan;
     bool gs_looked, sets_gs; /* of one without a plan: plan_gs.h */
-    bool published_full;     /* no numbers of counters were left for it, which has been told */
-    size_t slab_size;        /* slab_size of it, which is a walk through all sites */
+    bool published_full;     /* no numbers of counters were left for it, which has been reported */
+    size_t slab_size;        /* slab_size of it, which visits all sites */
     uint8_t *wanted;         /* of each site, then each hook; NULL: everything */
-    uint8_t *named;          /* of each function: it matches the names that were asked for; NULL: all do */
+    uint8_t *named;          /* of each function: it matches the names that were requested; NULL: all do */
     struct plan_slots names; /* of slots */
     uint8_t *quiet;          /* of each site: slab.h */
     uint64_t *slots;         /* distinct image addresses that sites go through, ascending */
@@ -68,14 +68,14 @@ struct space_image {
     struct plan_creations creations;
 };
 
-/* A plan that is made beside everything else, of an image that is certain to be asked for. */
+/* A plan that a thread makes beside everything else, of an image that is certain to be needed. */
 struct space_early {
     pthread_t thread;
     bool begun; /* and still to be joined */
     bool done;  /* atomic */
     uint32_t index;
     const struct slab_cache *cache;
-    struct elf_image *elf; /* its own: libelf keeps what it has looked at */
+    struct elf_image *elf; /* its own: libelf caches what it has read */
     struct plan plan;
     bool planned;
 };
@@ -84,20 +84,20 @@ struct space_early {
 struct space_preparations {
     pthread_mutex_t lock;          /* of what follows */
     struct space_preparing *first; /* still to be done */
-    bool working;                  /* a thread will look at `first` again */
+    bool working;                  /* a thread will check `first` again */
     bool begun;                    /* it is still to be joined */
     pthread_t thread;
 };
 
 struct space_images {
-    struct space_image **items; /* by index in sample_images; NULL: not looked at */
+    struct space_image **items; /* by index in sample_images; NULL: not requested yet */
     size_t capacity;
     struct sample_images *images;
     struct slab_cache *cache;
     struct space_request request;
-    bool *found;      /* of each name of the wish: some image has it */
-    pthread_t keeper; /* writes plans to the cache while the target goes on already */
-    bool insertion;   /* it was begun, and is still to be joined */
+    bool *found;        /* of each name of the request: some image has it */
+    pthread_t inserter; /* writes plans to the cache while the target goes on already */
+    bool insertion;     /* it was begun, and is still to be joined */
     struct space_early early;
     struct space_preparations preparations;
 };
@@ -109,11 +109,11 @@ void space_images_free(struct space_images *set);
 /* The image at `index` of sample_images, which is open. Planned at the first call. NULL: out of memory. */
 struct space_image *space_images_get(struct space_images *set, uint32_t index);
 
-/* The same for several at once, on all processors; what fails is tried again when it is asked for. */
+/* The same for several at once, on all processors; what fails is tried again when it is requested. */
 void space_images_ahead(struct space_images *set, const uint32_t *indices, size_t count);
 
-/* Begins to plan the image at `index`, which is open, while its process does what comes before: a program's
- * loader loads its libraries. One at a time; where it cannot be done, nothing is. */
+/* Begins to plan the image at `index`, which is open, while its process still prepares: a program's loader
+ * loads its libraries. One at a time; where it cannot be done, nothing is. */
 void space_images_early(struct space_images *set, uint32_t index);
 
 /* Position of a slot in image->slots; SIZE_MAX: none. */

@@ -21,8 +21,8 @@ static struct slab_prepared_input input_of(const struct slab *slab, const struct
     return input;
 }
 
-static bool place(const struct space_object *object, const struct slab_prepared_input *input,
-                  struct slab *slab)
+static bool place_cached(const struct space_object *object, const struct slab_prepared_input *input,
+                         struct slab *slab)
 {
     const struct space_image *image = object->planned;
     struct slab_prepared prepared;
@@ -43,7 +43,7 @@ bool space_prepared_place(const struct space_object *object, bool requested)
     struct slab_prepared_way *ways = calloc(image->slot_count + 1, sizeof *ways);
     bool known = ways && slab_prepared_ways(slab, image->slots, image->slot_count, ways);
     struct slab_prepared_input input = input_of(slab, ways, image->slot_count);
-    bool placed = known && place(object, &input, slab);
+    bool placed = known && place_cached(object, &input, slab);
     if (known && !placed && requested)
         object->next->ways = ways;
     else
@@ -51,7 +51,7 @@ bool space_prepared_place(const struct space_object *object, bool requested)
     return placed;
 }
 
-/* --- keeping --- */
+/* --- preparing for the next time --- */
 
 /* One slab to prepare; all its own but for the plan and what the image knows, which stay as long as the
  * images do. */
@@ -70,7 +70,7 @@ static void free_preparing(struct space_preparing *one)
     free(one);
 }
 
-static void prepare(const struct space_preparing *one)
+static void prepare_one(const struct space_preparing *one)
 {
     const struct space_image *image = one->image;
     struct slab_prepared prepared;
@@ -80,8 +80,8 @@ static void prepare(const struct space_preparing *one)
     slab_prepared_free(&prepared);
 }
 
-/* The next one; NULL: there is none, and whoever adds one must begin the work anew. */
-static struct space_preparing *take(struct space_preparations *all)
+/* The next one; NULL: there is none, and adding one must begin the work anew. */
+static struct space_preparing *next_to_prepare(struct space_preparations *all)
 {
     pthread_mutex_lock(&all->lock);
     struct space_preparing *one = all->first;
@@ -93,11 +93,11 @@ static struct space_preparing *take(struct space_preparations *all)
     return one;
 }
 
-static void *work(void *context)
+static void *prepare_all(void *context)
 {
     struct space_preparing *one;
-    while ((one = take(context))) {
-        prepare(one);
+    while ((one = next_to_prepare(context))) {
+        prepare_one(one);
         free_preparing(one);
     }
     return NULL;
@@ -110,7 +110,7 @@ void space_prepared_end(struct space_preparations *all)
     all->begun = false;
 }
 
-static void add(struct space_preparations *all, struct space_preparing *one)
+static void add_to_prepare(struct space_preparations *all, struct space_preparing *one)
 {
     pthread_mutex_lock(&all->lock);
     bool working = all->working;
@@ -121,13 +121,13 @@ static void add(struct space_preparations *all, struct space_preparing *one)
     if (working)
         return;
     space_prepared_end(all);
-    all->begun = !base_stack_thread(&all->thread, work, all);
-    while (!all->begun && (one = take(all)))
+    all->begun = !base_stack_thread(&all->thread, prepare_all, all);
+    while (!all->begun && (one = next_to_prepare(all)))
         free_preparing(one);
 }
 
 /* Takes the ways over. */
-static struct space_preparing *note(struct space_object *object)
+static struct space_preparing *record_inputs(struct space_object *object)
 {
     const struct slab *slab = &object->patch->slab;
     const struct plan_header *header = slab->plan->header;
@@ -149,12 +149,12 @@ static struct space_preparing *note(struct space_object *object)
     return one;
 }
 
-void space_prepared_begin(struct space *space, struct space_rig *rig)
+void space_prepared_begin(struct space *space, struct space_session *session)
 {
     for (size_t i = 0; i < space->object_count; i++) {
         struct space_object *object = &space->objects[i];
-        struct space_preparing *one = object->patch && object->patch->ways ? note(object) : NULL;
+        struct space_preparing *one = object->patch && object->patch->ways ? record_inputs(object) : NULL;
         if (one)
-            add(&rig->images.preparations, one);
+            add_to_prepare(&session->images.preparations, one);
     }
 }

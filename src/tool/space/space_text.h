@@ -1,5 +1,4 @@
-/* space_text.h - a living process's text beside the file that it came from.
- * Context: tool, one thread. */
+/* space_text.h - a living process's text beside the file that it came from. Context: tool, one thread. */
 #ifndef SPACE_TEXT_H
 #define SPACE_TEXT_H
 
@@ -15,19 +14,19 @@
 
 #define SPACE_PAGE 4096u
 
-/* Stand the change's bytes, as `bytes` has them (its before or after), where they belong? */
+/* Are the change's bytes, as `bytes` has them (its before or after), in memory where they belong? */
 bool space_text_holds(pid_t pid, const struct trace_memory_change *change, const uint8_t *bytes);
 
 /* What of a change that was made is ours to undo: trace_memory_spare. */
 enum space_undo {
     SPACE_UNDO_ALL,
-    SPACE_UNDO_PROBED, /* all but somebody else's breakpoint, or what one has left: the change says so now */
+    SPACE_UNDO_PROBED, /* all but another's breakpoint, or what one has left: the change becomes that */
     SPACE_UNDO_GONE,   /* nothing is mapped there any more */
     SPACE_UNDO_OTHERS  /* somebody else has changed it */
 };
 enum space_undo space_text_undo(pid_t pid, struct trace_memory_change *change);
-/* Undoes what is ours of a change that somebody else's breakpoint came over. The process is held. UNDO_ALL: all of it is ours still, as it
- * was or because undoing failed. */
+/* Undoes what is ours of a change that somebody else's breakpoint has altered. The process is held. UNDO_ALL:
+ * all of it is ours still, as it was or because undoing failed. */
 enum space_undo space_text_lift(struct helper *helper, pid_t pid, struct trace_memory_change *change);
 
 /* Does a jump stand there that leads into the agent's memory: its hook? `maps` are the process's. */

@@ -5,9 +5,10 @@
 
 #include "base_array.h"
 #include "proc_maps.h"
+#include "space_memory.h"
 
-/* A pool is as large as what births use up until tally has heard of them (helper_serve.c tells 64
- * together). */
+/* A pool is as large as what created threads use up before tally is notified of them (helper_serve.c reports
+ * 64 together). */
 enum { POOL_LEAST = 16, POOL_MOST = 256, CHUNK_LEAST = 32, CHUNK_MOST = 4096 };
 
 #define LOW_END  0x7ff00000ull /* displacements are signed 32-bit numbers */
@@ -30,7 +31,7 @@ static uint64_t find_low(const struct proc_maps *maps)
     return at >= LOW_FROM ? at : 0;
 }
 
-static int map_fallback(struct space *space, struct space_rig *rig, struct base_error *error)
+static int map_fallback(struct space *space, struct space_session *session, struct base_error *error)
 {
     struct proc_maps maps = {0};
     struct space_memory memory;
@@ -44,18 +45,19 @@ static int map_fallback(struct space *space, struct space_rig *rig, struct base_
             error, BASE_EUNSUPPORTED,
             "process %d has no %llu MiB free below 2 GiB, where counters of threads without a gs base go",
             space->pid, SLAB_BLOCK_SIZE >> 20);
-    result = space_memory(space, rig, room, &memory, error);
+    result = space_memory_counters(space, session, room, &memory, error);
     if (result < 0)
         return result;
     space->fallback = (struct slab_block){.file = memory.file, .address = memory.address};
-    result = slab_block_init(&space->fallback, space_made(space), error);
+    result = slab_block_init(&space->fallback, space_memory_made(space), error);
     if (result == BASE_OK)
         space->gs_offset = memory.address;
     return result;
 }
 
 /* Beside the first arena: anywhere would do. */
-static int add_chunk(struct space *space, struct space_rig *rig, size_t count, struct base_error *error)
+static int add_chunk(struct space *space, struct space_session *session, size_t count,
+                     struct base_error *error)
 {
     struct space_memory memory;
     struct proc_maps maps = {0};
@@ -72,7 +74,7 @@ static int add_chunk(struct space *space, struct space_rig *rig, size_t count, s
     if (!room.low)
         return base_fail(error, BASE_EUNSUPPORTED, "process %d has no room for the counters of its threads",
                          space->pid);
-    result = space_memory(space, rig, room, &memory, error);
+    result = space_memory_counters(space, session, room, &memory, error);
     for (size_t i = 0; i < count && result == BASE_OK; i++) {
         struct space_thread thread = {.block = {.file = memory.file,
                                                 .offset = i * SLAB_BLOCK_SIZE,
@@ -108,15 +110,17 @@ void space_threads_set(struct space *space, struct space_thread *thread, enum sp
         space->first_free = index;
 }
 
-int space_threads_begin(struct space *space, struct space_rig *rig, size_t count, struct base_error *error)
+/* The fallback block, and a first chunk with room for `count` threads. The space is held. */
+static int begin_threads(struct space *space, struct space_session *session, size_t count,
+                         struct base_error *error)
 {
-    int result = space->gs_offset ? BASE_OK : map_fallback(space, rig, error);
+    int result = space->gs_offset ? BASE_OK : map_fallback(space, session, error);
     if (result < 0 || space->thread_count)
         return result;
-    return add_chunk(space, rig, count + CHUNK_LEAST, error);
+    return add_chunk(space, session, count + CHUNK_LEAST, error);
 }
 
-/* --- giving out --- */
+/* --- assigning blocks --- */
 
 static struct space_thread *take_free(struct space *space, struct base_error *error)
 {
@@ -125,20 +129,20 @@ static struct space_thread *take_free(struct space *space, struct base_error *er
         if (thread->state != SPACE_FREE)
             continue;
         slab_block_expect(&thread->block, space_pairs(space));
-        int result = slab_block_clear(&thread->block, space_made(space), error);
+        int result = slab_block_clear(&thread->block, space_memory_made(space), error);
         return result == BASE_OK ? thread : NULL;
     }
     base_fail(error, BASE_ENOTFOUND, "no counters are free");
     return NULL;
 }
 
-int space_threads_assign(struct space *space, struct space_rig *rig, pid_t process, pid_t tid,
+int space_threads_assign(struct space *space, struct space_session *session, pid_t process, pid_t tid,
                          struct base_error *error)
 {
     struct space_thread *thread = take_free(space, error);
     if (!thread)
         return BASE_EIO;
-    int result = helper_trace_set_gs(&rig->helper, tid, thread->block.address - space->gs_offset, error);
+    int result = helper_trace_set_gs(&session->helper, tid, thread->block.address - space->gs_offset, error);
     if (result < 0)
         return result;
     space_threads_set(space, thread, SPACE_USED);
@@ -149,45 +153,45 @@ int space_threads_assign(struct space *space, struct space_rig *rig, pid_t proce
                : base_fail(error, BASE_ENOMEM, "out of memory");
 }
 
-/* One that was on its way out of the kernel's exit as the process was held may have ended since: it needs none. */
-static int assign_unless_ended(struct space *space, struct space_rig *rig,
+/* A thread that was exiting in the kernel as the process was held may have ended since: it needs none. */
+static int assign_unless_ended(struct space *space, struct space_session *session,
                                const struct trace_stop_thread *thread, struct base_error *error)
 {
-    int result = space_threads_assign(space, rig, thread->process, thread->tid, error);
+    int result = space_threads_assign(space, session, thread->process, thread->tid, error);
     if (result != BASE_ENOTFOUND)
         return result;
     base_error_clear(error);
     return BASE_OK;
 }
 
-int space_threads_assign_all(struct space *space, struct space_rig *rig, pid_t unborn,
+int space_threads_assign_all(struct space *space, struct space_session *session, pid_t created,
                              struct base_error *error)
 {
     struct trace_stop_thread *threads;
     size_t count;
-    int result = helper_trace_threads(&rig->helper, space->pid, &threads, &count, error);
+    int result = helper_trace_threads(&session->helper, space->pid, &threads, &count, error);
     if (result < 0)
         return result;
-    result = space_threads_begin(space, rig, count, error);
+    result = begin_threads(space, session, count, error);
     for (size_t i = 0; i < count && result == BASE_OK; i++)
-        if (threads[i].tid != unborn && threads[i].state != TRACE_STOP_GONE)
-            result = assign_unless_ended(space, rig, &threads[i], error);
+        if (threads[i].tid != created && threads[i].state != TRACE_STOP_GONE)
+            result = assign_unless_ended(space, session, &threads[i], error);
     free(threads);
     return result;
 }
 
-int space_threads_inherit(struct space *child, struct space_rig *rig, struct base_error *error)
+int space_threads_inherit(struct space *child, struct space_session *session, struct base_error *error)
 {
     struct user_regs_struct registers;
-    int result = helper_trace_read_registers(&rig->helper, child->pid, child->pid, &registers, error);
+    int result = helper_trace_read_registers(&session->helper, child->pid, child->pid, &registers, error);
     if (result < 0 || !registers.gs_base || child->form != STUB_THREAD)
         return result;
     struct space_thread *thread = space_threads_find(child, registers.gs_base);
     if (!thread)
-        return helper_trace_set_gs(&rig->helper, child->pid, 0, error);
+        return helper_trace_set_gs(&session->helper, child->pid, 0, error);
     space_threads_set(child, thread, SPACE_USED);
     thread->process = thread->tid = child->pid;
-    return slab_block_init(&thread->block, space_made(child), error);
+    return slab_block_init(&thread->block, space_memory_made(child), error);
 }
 
 static size_t pool_size(const struct space *space)
@@ -196,30 +200,31 @@ static size_t pool_size(const struct space *space)
     return size < POOL_LEAST ? POOL_LEAST : size < POOL_MOST ? size : POOL_MOST;
 }
 
-static int need_free(struct space *space, struct space_rig *rig, size_t wanted, bool held,
-                     struct base_error *error)
+static int ensure_free(struct space *space, struct space_session *session, size_t wanted, bool held,
+                       struct base_error *error)
 {
     size_t count = space->thread_count < CHUNK_MOST ? space->thread_count : CHUNK_MOST;
     if (space->thread_states[SPACE_FREE] >= wanted)
         return BASE_OK;
     count = count < CHUNK_LEAST ? CHUNK_LEAST : count;
     if (held)
-        return add_chunk(space, rig, count, error);
-    int result = helper_trace_hold(&rig->helper, space->pid, NULL, error);
+        return add_chunk(space, session, count, error);
+    int result = helper_trace_hold(&session->helper, space->pid, NULL, error);
     if (result < 0)
         return result;
-    result = add_chunk(space, rig, count, error);
-    helper_trace_release(&rig->helper, space->pid, NULL, NULL);
+    result = add_chunk(space, session, count, error);
+    helper_trace_release(&session->helper, space->pid, NULL, NULL);
     return result;
 }
 
-int space_threads_refill(struct space *space, struct space_rig *rig, bool held, struct base_error *error)
+int space_threads_refill(struct space *space, struct space_session *session, bool held,
+                         struct base_error *error)
 {
     uint64_t gs[POOL_MOST];
     size_t count = 0, size = pool_size(space), pooled = space->thread_states[SPACE_POOLED];
     if (pooled >= size / 2)
         return BASE_OK;
-    int result = need_free(space, rig, size - pooled, held, error);
+    int result = ensure_free(space, session, size - pooled, held, error);
     while (count < size - pooled && result == BASE_OK) {
         struct space_thread *thread = take_free(space, NULL);
         if (!thread)
@@ -227,7 +232,7 @@ int space_threads_refill(struct space *space, struct space_rig *rig, bool held, 
         space_threads_set(space, thread, SPACE_POOLED);
         gs[count++] = thread->block.address - space->gs_offset;
     }
-    return result < 0 ? result : helper_trace_give(&rig->helper, space->pid, gs, count, error);
+    return result < 0 ? result : helper_trace_give(&session->helper, space->pid, gs, count, error);
 }
 
 struct space_thread *space_threads_find(struct space *space, uint64_t gs)

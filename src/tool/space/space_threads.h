@@ -9,30 +9,29 @@
 
 #include "space.h"
 
-/* The fallback block, and a first chunk with room for `count` threads. The space is held. */
-int space_threads_begin(struct space *space, struct space_rig *rig, size_t count, struct base_error *error);
-
 /* Gives a running, held thread a block. */
-int space_threads_assign(struct space *space, struct space_rig *rig, pid_t process, pid_t tid,
+int space_threads_assign(struct space *space, struct space_session *session, pid_t process, pid_t tid,
                          struct base_error *error);
 
-/* Begins, and gives all threads of a held process one, but for `unborn` (0: none), which is to be created. */
-int space_threads_assign_all(struct space *space, struct space_rig *rig, pid_t unborn,
+/* Begins, and gives all threads of a held process one, but for `created` (0: none), which is only being
+ * created. */
+int space_threads_assign_all(struct space *space, struct space_session *session, pid_t created,
                              struct base_error *error);
 
 /* The only thread of a fork child goes on in its creator's block, which begins anew, whatever became of the
- * creator meanwhile (it may have ended, and another thread have its block). The child is held. */
-int space_threads_inherit(struct space *child, struct space_rig *rig, struct base_error *error);
+ * creator meanwhile (it may have ended, and another thread may have its block). The child is held. */
+int space_threads_inherit(struct space *child, struct space_session *session, struct base_error *error);
 
 /* Fills the helper's pool when half of it is used; maps more when too little is free, and holds the space for
- * that unless it is `held`. What a birth costs does not depend on how many threads there are: pool and
- * mappings grow with them. */
-int space_threads_refill(struct space *space, struct space_rig *rig, bool held, struct base_error *error);
+ * that unless it is `held`. What a thread's creation costs does not depend on how many threads there are:
+ * pool and mappings grow with them. */
+int space_threads_refill(struct space *space, struct space_session *session, bool held,
+                         struct base_error *error);
 
 /* The thread of a gs base; NULL: it is not one of ours. */
 struct space_thread *space_threads_find(struct space *space, uint64_t gs);
 
-/* Thread `tid` was given another block before it ran: the one that it was assigned is nobody's. */
+/* Thread `tid` was given another block before it ran: the one that it was assigned is free again. */
 void space_threads_withdraw(struct space *space, pid_t tid);
 
 /* Changes the state of one of the space's threads. */

@@ -5,6 +5,7 @@
 
 #include "base_array.h"
 #include "proc_maps.h"
+#include "space_memory.h"
 
 #define PAGE        4096ull
 #define ALIGN       64ull
@@ -48,7 +49,7 @@ static uint64_t find_free(const struct proc_maps *maps, uint64_t low, uint64_t h
 }
 
 /* No room, or none that can be had: no error. */
-static int map_group(struct space *space, struct space_rig *rig, struct space_object *object,
+static int map_group(struct space *space, struct space_session *session, struct space_object *object,
                      const struct group *group, struct base_error *error)
 {
     struct proc_maps maps = {0};
@@ -63,9 +64,9 @@ static int map_group(struct space *space, struct space_rig *rig, struct space_ob
     if (!base_array_room(space->windows, space->window_count, space->window_capacity))
         return base_fail(error, BASE_ENOMEM, "out of memory");
     struct space_code **code = &space->windows[space->window_count];
-    if (space_code(rig, space->pid, room, code, NULL) < 0)
+    if (space_memory_code(session, space->pid, room, code, NULL) < 0)
         return BASE_OK;
-    if (space_commit_code(space, *code, 0, room.size, NULL) < 0)
+    if (space_memory_commit_code(space, *code, 0, room.size, NULL) < 0)
         (*code)->used = (*code)->size; /* mapped, and none of it is used */
     space->window_count++;
     object->window_count++;
@@ -73,7 +74,7 @@ static int map_group(struct space *space, struct space_rig *rig, struct space_ob
 }
 
 /* Makes the group serve this window too; false: it cannot. */
-static bool join(struct group *group, uint64_t low, uint64_t high)
+static bool join_group(struct group *group, uint64_t low, uint64_t high)
 {
     uint64_t both_low = group->hooks && group->low > low ? group->low : low;
     uint64_t both_high = group->hooks && group->high < high ? group->high : high;
@@ -88,19 +89,19 @@ static bool is_wanted(const struct space_object *object, uint32_t hook)
     return !object->wanted || object->wanted[object->planned->plan.header->site_count + hook];
 }
 
-static int add_hook(struct space *space, struct space_rig *rig, struct space_object *object, uint32_t hook,
-                    struct group *groups, struct base_error *error)
+static int add_hook(struct space *space, struct space_session *session, struct space_object *object,
+                    uint32_t hook, struct group *groups, struct base_error *error)
 {
     uint64_t low, high;
     const struct plan *plan = &object->planned->plan;
-    if (!is_wanted(object, hook) || !slab_window(plan, hook, object->bias, &low, &high))
+    if (!is_wanted(object, hook) || !slab_hook_window(plan, hook, object->bias, &low, &high))
         return BASE_OK;
     struct group *group = &groups[(low - plan->hooks[hook].address - object->bias) >> 24 & (TOPS - 1)];
-    if (join(group, low, high))
+    if (join_group(group, low, high))
         return BASE_OK;
-    int result = group->hooks ? map_group(space, rig, object, group, error) : BASE_OK;
+    int result = group->hooks ? map_group(space, session, object, group, error) : BASE_OK;
     *group = (struct group){0};
-    join(group, low, high);
+    join_group(group, low, high);
     return result;
 }
 
@@ -109,12 +110,12 @@ bool space_window_needed(const struct space_object *object)
     const struct plan *plan = &object->planned->plan;
     uint64_t low, high;
     for (uint32_t i = 0; i < plan->header->hook_count; i++)
-        if (is_wanted(object, i) && slab_window(plan, i, object->bias, &low, &high))
+        if (is_wanted(object, i) && slab_hook_window(plan, i, object->bias, &low, &high))
             return true;
     return false;
 }
 
-int space_window_place(struct space *space, struct space_rig *rig, struct space_object *object,
+int space_window_place(struct space *space, struct space_session *session, struct space_object *object,
                        struct base_error *error)
 {
     struct group groups[TOPS] = {0};
@@ -122,10 +123,10 @@ int space_window_place(struct space *space, struct space_rig *rig, struct space_
     object->first_window = space->window_count;
     object->window_count = 0;
     for (uint32_t i = 0; i < object->planned->plan.header->hook_count && result == BASE_OK; i++)
-        result = add_hook(space, rig, object, i, groups, error);
+        result = add_hook(space, session, object, i, groups, error);
     for (size_t i = 0; i < TOPS && result == BASE_OK; i++)
         if (groups[i].hooks)
-            result = map_group(space, rig, object, &groups[i], error);
+            result = map_group(space, session, object, &groups[i], error);
     return result;
 }
 

@@ -25,16 +25,13 @@
  * later call that has the same stack pointer by chance: the stubs of all calls that may come to a hook
  * (indirect, or through linkage stubs) remove it. What may still go wrong:
  *   - the call that meets the old mark was made where no stub is (a site left alone, an image that was not
- *   chosen), at
- *     the same depth of the stack, and no such call was counted since: it is recorded for the mark's site.
- *     When that
- *     site has a slot, readers see from the slot that it cannot be; then, as always, the callee's sum is
- *     right;
+ *     chosen), at the same depth of the stack, and no such call was counted since: it is recorded for the
+ *     mark's site. When that site has a slot, readers see from the slot that it cannot be; then, as always,
+ *     the callee's sum is right;
  *   - a signal handler that comes between jump and hook, and itself makes such calls or jumps, takes the mark
- *   away: the
- *     jump is recorded with the return address of the older frame.
- * In the form LOCK several threads share the block, and there are no marks.
- * Context: any; read by the tool while the target writes. */
+ *     away: the jump is recorded with the return address of the older frame.
+ * In the form LOCK several threads share the block, and there are no marks. Context: any; read by the tool
+ * while the target writes. */
 #ifndef STUB_BLOCK_H
 #define STUB_BLOCK_H
 
@@ -42,12 +39,10 @@
 #include <stdint.h>
 
 struct stub_block {
-    uint64_t self; /* its own address in the target */
-    uint64_t
-        table; /* address of a struct stub_table in the target; 0: none, all but first callers overflow */
-    uint64_t
-        mark_stack; /* rsp at the mark's jump; no stack pointer (0, the block's address): there is no mark */
-    uint64_t mark_site;   /* ~index of the site's counter */
+    uint64_t self;       /* its own address in the target */
+    uint64_t table;      /* address of a struct stub_table in the target; 0: all but first callers overflow */
+    uint64_t mark_stack; /* rsp at the mark's jump; 0 or the block's address: there is no mark */
+    uint64_t mark_site;  /* ~index of the site's counter */
     uint64_t reserved[4]; /* 0 */
     uint64_t counters[];
 };

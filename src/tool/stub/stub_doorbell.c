@@ -10,8 +10,8 @@ static bool is_named(const struct elf_section *strings, uint32_t at, const char 
     return at < strings->size && strings->size - at >= size && memcmp(strings->bytes + at, name, size) == 0;
 }
 
-static bool find_in(const struct elf_section *symbols, const struct elf_section *strings, const char *name,
-                    uint64_t *address)
+static bool find_symbol_in(const struct elf_section *symbols, const struct elf_section *strings,
+                           const char *name, uint64_t *address)
 {
     for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols->size; at += sizeof(Elf64_Sym)) {
         Elf64_Sym symbol;
@@ -24,7 +24,7 @@ static bool find_in(const struct elf_section *symbols, const struct elf_section 
     return false;
 }
 
-static bool find(const struct elf_image *ld_so, const char *name, uint64_t *address)
+static bool find_symbol(const struct elf_image *ld_so, const char *name, uint64_t *address)
 {
     for (size_t i = 0; i < elf_image_section_count(ld_so); i++) {
         struct elf_section symbols, strings;
@@ -32,7 +32,7 @@ static bool find(const struct elf_image *ld_so, const char *name, uint64_t *addr
             (symbols.type == SHT_DYNSYM || symbols.type == SHT_SYMTAB) &&
             elf_image_section_at(ld_so, i, &symbols) && symbols.bytes != NULL &&
             elf_image_section_at(ld_so, symbols.link, &strings) && strings.bytes != NULL &&
-            find_in(&symbols, &strings, name, address))
+            find_symbol_in(&symbols, &strings, name, address))
             return true;
     }
     return false;
@@ -40,10 +40,10 @@ static bool find(const struct elf_image *ld_so, const char *name, uint64_t *addr
 
 bool stub_doorbell_find(const struct elf_image *ld_so, uint64_t *address)
 {
-    return find(ld_so, "_dl_debug_state", address); /* musl: another name of dl_debug_state */
+    return find_symbol(ld_so, "_dl_debug_state", address); /* musl: another name of dl_debug_state */
 }
 
 bool stub_doorbell_list(const struct elf_image *ld_so, uint64_t *address)
 {
-    return find(ld_so, "_r_debug", address);
+    return find_symbol(ld_so, "_r_debug", address);
 }

@@ -1,17 +1,5 @@
-/* Names and sentences of the reasons. */
+/* Sentences of the reasons. */
 #include "stub_reason.h"
-
-const char *stub_reason_name(enum stub_reason reason)
-{
-    switch ((int)reason) {
-#define X(number, name, text)                                                                                \
-    case number:                                                                                             \
-        return #name;
-        STUB_REASONS(X)
-#undef X
-    }
-    return "?";
-}
 
 const char *stub_reason_text(enum stub_reason reason)
 {

@@ -50,8 +50,7 @@ enum stub_reason {
         STUB_REASON_END /* one past the highest number */
 };
 
-/* "FRAGMENT", its sentence; "?" for a number that is not in the table. */
-const char *stub_reason_name(enum stub_reason reason);
+/* The reason's sentence; "?" for a number that is not in the table. */
 const char *stub_reason_text(enum stub_reason reason);
 
 #endif

@@ -1,8 +1,8 @@
-/* The bell's code.
+/* The doorbell's code.
  *
- * rbx = the words, ebp = mine, r8d = what is left of the patience: LATE for a round that ends by time, 1 for
- * one that ends by a signal or a change; r9d = the last beat that was seen. The kernel changes rax, rcx
- * and r11; futex looks at neither r8 nor r9 in what is asked here. */
+ * rbx = the words, ebp = mine, r8d = what is left of the time to wait: LATE for a round that ends by time, 1
+ * for one that ends by a signal or a change; r9d = the last beat that was seen. The kernel changes rax, rcx
+ * and r11; futex reads neither r8 nor r9 for the operations used here. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static unsigned put_short(struct stub_x86_64_code *code, uint8_t opcode)
     return code->size;
 }
 
-static void land(struct stub_x86_64_code *code, unsigned from)
+static void land_short(struct stub_x86_64_code *code, unsigned from)
 {
     code->bytes[from - 1] = (uint8_t)(code->size - from);
     if (code->size - from > INT8_MAX)
@@ -48,16 +48,17 @@ static void put_futex(struct stub_x86_64_code *code)
     stub_x86_64_code_put(code, 0x0f, 0x05);
 }
 
-/* Nobody listens: back at once. Returns where that is; falls through with rax = words when somebody does. */
+/* Nobody listens: back at once. Returns where that is; falls through with rax = words when tally does. */
 static unsigned put_second_entry(struct stub_x86_64_code *code, const struct stub_x86_64_doorbell *doorbell)
 {
     stub_x86_64_code_put(code, 0x50, 0x9c, 0x48, 0xb8); /* push rax; pushfq; mov rax, words */
     put_64(code, doorbell->words);
-    stub_x86_64_code_put(code, 0x83, 0x78, doorbell->site, 0x00); /* cmp dword [rax+door], 0 */
-    unsigned listens = put_short(code, 0x75);                     /* jne ring */
+    stub_x86_64_code_put(code, 0x83, 0x78, doorbell->enabled, 0x00); /* cmp dword [rax+enabled], 0 */
+    unsigned listens = put_short(code, 0x75);                        /* jne notify */
+
     unsigned quiet = code->size;
     stub_x86_64_code_put(code, 0x9d, 0x58, 0xc3); /* quiet: popfq; pop rax; ret */
-    land(code, listens);
+    land_short(code, listens);
     return quiet;
 }
 
@@ -70,12 +71,12 @@ static void put_notification(struct stub_x86_64_code *code)
     stub_x86_64_code_put(code, 0xbd);                               /* mov ebp, 1 */
     stub_x86_64_code_32(code, 1);
     stub_x86_64_code_put(code, 0xf0, 0x0f, 0xc1, 0x6b,
-                         offsetof(struct stub_doorbell, notified)); /* lock xadd [rung], ebp */
+                         offsetof(struct stub_doorbell, notified)); /* lock xadd [notified], ebp */
     stub_x86_64_code_put(code, 0xff, 0xc5);                         /* inc ebp */
     stub_x86_64_code_put(code, 0xf0, 0xff, 0x43,
                          offsetof(struct stub_doorbell, waiting)); /* lock inc dword [waiting] */
     stub_x86_64_code_put(code, 0x48, 0x8d, 0x7b,
-                         offsetof(struct stub_doorbell, notified)); /* lea rdi, [rung] */
+                         offsetof(struct stub_doorbell, notified)); /* lea rdi, [notified] */
     stub_x86_64_code_put(code, 0xbe);                               /* mov esi, FUTEX_WAKE */
     stub_x86_64_code_32(code, FUTEX_WAKE);
     stub_x86_64_code_put(code, 0xba); /* mov edx, 1 */
@@ -97,7 +98,7 @@ static unsigned put_wait(struct stub_x86_64_code *code)
     return time;
 }
 
-/* Another beat than before: the patience is whole. */
+/* Another beat than before: the whole time to wait again. */
 static void put_refill(struct stub_x86_64_code *code, const struct stub_x86_64_doorbell *doorbell)
 {
     stub_x86_64_code_put(code, 0x8b, 0x43, offsetof(struct stub_doorbell, beats)); /* mov eax, [beats] */
@@ -106,18 +107,18 @@ static void put_refill(struct stub_x86_64_code *code, const struct stub_x86_64_d
     unsigned same = put_short(code, 0x74);                                         /* je same */
     stub_x86_64_code_put(code, 0x41, 0xb8); /* mov r8d, rounds * LATE */
     stub_x86_64_code_32(code, doorbell->rounds * LATE);
-    land(code, same);
+    land_short(code, same);
 }
 
 /* The loop; returns where the address of the time-out is missing. */
-static unsigned put_patience(struct stub_x86_64_code *code, const struct stub_x86_64_doorbell *doorbell)
+static unsigned put_wait_loop(struct stub_x86_64_code *code, const struct stub_x86_64_doorbell *doorbell)
 {
     stub_x86_64_code_put(code, 0x44, 0x8b, 0x4b,
                          offsetof(struct stub_doorbell, beats)); /* mov r9d, [beats] */
     stub_x86_64_code_put(code, 0x41, 0xff, 0xc9);                /* dec r9d: a beat is to be seen at once */
     unsigned again = code->size;
-    stub_x86_64_code_put(code, 0x83, 0x7b, doorbell->site, 0x00); /* again: cmp dword [door], 0 */
-    unsigned inactive = put_short(code, 0x74);                    /* je done */
+    stub_x86_64_code_put(code, 0x83, 0x7b, doorbell->enabled, 0x00); /* again: cmp dword [enabled], 0 */
+    unsigned inactive = put_short(code, 0x74);                       /* je done */
     put_refill(code, doorbell);
     stub_x86_64_code_put(code, 0x8b, 0x53,
                          offsetof(struct stub_doorbell, answered)); /* mov edx, [answered] */
@@ -136,16 +137,16 @@ static unsigned put_patience(struct stub_x86_64_code *code, const struct stub_x8
     stub_x86_64_code_put(code, 0x83, 0xf8, (uint8_t)-EAGAIN);
     put_back(code, 0x74, again);
     unsigned fails = put_short(code, 0xeb); /* jmp done */
-    land(code, late);
+    land_short(code, late);
     stub_x86_64_code_put(code, 0x41, 0x81, 0xe8); /* late: sub r8d, LATE */
     stub_x86_64_code_32(code, LATE);
     put_back(code, 0xeb, again); /* jmp again */
-    land(code, gone);
-    stub_x86_64_code_put(code, 0xc7, 0x43, doorbell->site); /* gone: mov dword [door], 0 */
+    land_short(code, gone);
+    stub_x86_64_code_put(code, 0xc7, 0x43, doorbell->enabled); /* gone: mov dword [enabled], 0 */
     stub_x86_64_code_32(code, 0);
-    land(code, inactive);
-    land(code, answered);
-    land(code, fails);
+    land_short(code, inactive);
+    land_short(code, answered);
+    land_short(code, fails);
     return time;
 }
 
@@ -155,7 +156,7 @@ void stub_x86_64_doorbell(struct stub_x86_64_code *code, const struct stub_x86_6
         stub_x86_64_code_refuse(code, STUB_REASON_TOO_MANY);
     unsigned quiet = put_second_entry(code, doorbell);
     put_notification(code);
-    unsigned time = put_patience(code, doorbell);
+    unsigned time = put_wait_loop(code, doorbell);
     stub_x86_64_code_put(code, 0xf0, 0xff, 0x4b,
                          offsetof(struct stub_doorbell, waiting));  /* done: lock dec dword [waiting] */
     stub_x86_64_code_put(code, 0x41, 0x5b, 0x41, 0x5a);             /* pop r11 r10 */
@@ -168,7 +169,7 @@ void stub_x86_64_doorbell(struct stub_x86_64_code *code, const struct stub_x86_6
     put_64(code, (uint64_t)(doorbell->timeout % 1000) * 1000000);
 }
 
-/* Past the bell unless the register has one of the numbers. Returns where the way past it is missing. */
+/* Past the doorbell unless the register has one of the numbers. Returns where the way past it is missing. */
 static unsigned put_choice(struct stub_x86_64_code *code, const struct stub_x86_64_creation *creation)
 {
     unsigned found[8];
@@ -178,13 +179,13 @@ static unsigned put_choice(struct stub_x86_64_code *code, const struct stub_x86_
     for (size_t i = 0; i < creation->number_count && i < sizeof found / sizeof found[0]; i++) {
         stub_x86_64_code_put(code, 0x81, (uint8_t)(0xf8 | creation->argument)); /* cmp reg32, number */
         stub_x86_64_code_32(code, creation->numbers[i]);
-        found[i] = put_short(code, 0x74); /* je ring */
+        found[i] = put_short(code, 0x74); /* je notify */
     }
     stub_x86_64_code_put(code, 0x9d); /* popfq */
     unsigned past = put_short(code, 0xeb);
     for (size_t i = 0; i < creation->number_count && i < sizeof found / sizeof found[0]; i++)
-        land(code, found[i]);
-    stub_x86_64_code_put(code, 0x9d); /* ring: popfq */
+        land_short(code, found[i]);
+    stub_x86_64_code_put(code, 0x9d); /* notify: popfq */
     return past;
 }
 
@@ -195,13 +196,14 @@ void stub_x86_64_doorbell_stub(struct stub_x86_64_code *code, const struct stub_
     struct stub_x86_64_hook hook;
     unsigned past = creation->argument ? put_choice(code, creation) : 0;
     stub_x86_64_code_put(code, 0xe8);
-    stub_x86_64_code_relative(code, creation->doorbell, 0); /* call bell */
+    stub_x86_64_code_relative(code, creation->doorbell, 0); /* call doorbell */
     if (past)
-        land(code, past);
+        land_short(code, past);
     stub_x86_64_entry_body(code, &entry, &hook);
 }
 
-bool stub_x86_64_doorbell_site(uint64_t function, uint64_t doorbell, uint8_t fresh[STUB_X86_64_DOORBELL_JUMP])
+bool stub_x86_64_doorbell_bytes(uint64_t function, uint64_t doorbell,
+                                uint8_t fresh[STUB_X86_64_DOORBELL_JUMP])
 {
     struct stub_x86_64_code code;
     stub_x86_64_code_begin(&code, function);

@@ -14,14 +14,14 @@
 #define LOOKUP_MOST 76 /* bytes that put_lookup emits */
 #define SLOW_MOST   72 /* what comes behind it */
 
-/* A forward rel8 that is not known yet; stub_here fills it in. */
+/* A forward rel8 that is not known yet; land_short fills it in. */
 static unsigned put_short(struct stub_x86_64_code *code, uint8_t opcode)
 {
     stub_x86_64_code_put(code, opcode, 0);
     return code->size;
 }
 
-static void stub_here(struct stub_x86_64_code *code, unsigned from)
+static void land_short(struct stub_x86_64_code *code, unsigned from)
 {
     if (code->size - from > INT8_MAX)
         stub_x86_64_code_refuse(code, STUB_REASON_IMMOVABLE);
@@ -65,9 +65,12 @@ unsigned stub_x86_64_entry_length(const uint8_t *bytes, size_t size, unsigned ju
     unsigned at = 0;
     while (at < jump && at < size) {
         stub_x86_64_code_begin(&scratch, 0x1000);
-        /* Reach is not asked here: an address like any other, and only other refusals count. */
-        unsigned length =
-            stub_x86_64_move(&scratch, bytes + at, size - at, 0x1000 + at, 0, 0x1001, 0x1000 + jump);
+        /* Any address will do: only refusals other than OUT_OF_REACH count. */
+        unsigned length = stub_x86_64_move(&scratch, &(struct stub_x86_64_move){.bytes = bytes + at,
+                                                                                .available = size - at,
+                                                                                .from = 0x1000 + at,
+                                                                                .hole = 0x1001,
+                                                                                .hole_end = 0x1000 + jump});
         if (length == 0)
             break;
         /* Where it returns to must not be a byte of the jump. */
@@ -82,16 +85,16 @@ unsigned stub_x86_64_entry_length(const uint8_t *bytes, size_t size, unsigned ju
     return at < jump ? 0 : at;
 }
 
-/* --- the hook: its quick part, the body, and behind them what is seldom gone through --- */
+/* --- the hook: its quick part, the body, and behind them what seldom runs --- */
 
-/* A forward rel32 that is not known yet; land fills it in. */
+/* A forward rel32 that is not known yet; land_long fills it in. */
 static unsigned put_long(struct stub_x86_64_code *code, uint8_t condition)
 {
     stub_x86_64_code_put(code, 0x0f, condition, 0, 0, 0, 0);
     return code->size;
 }
 
-static void land(struct stub_x86_64_code *code, unsigned from)
+static void land_long(struct stub_x86_64_code *code, unsigned from)
 {
     code->bytes[from - 4] = (uint8_t)(code->size - from); /* below 256 */
 }
@@ -184,13 +187,13 @@ static struct joints put_quick(struct stub_x86_64_code *code, const struct stub_
     return joints;
 }
 
-/* The mark's site is read before one instruction takes the mark and tells whether it was still there: a
+/* The mark's site is read before one instruction takes the mark and shows whether it was still there: a
  * signal handler that came in between may have made marks of its own. */
 static void put_marked(struct stub_x86_64_code *code, const struct stub_x86_64_counter *counter,
                        const struct joints *joints)
 {
     bool thread = counter->form == STUB_THREAD;
-    land(code, joints->marked);
+    land_long(code, joints->marked);
     put_saves(code, counter);         /* marked: */
     stub_x86_64_code_put(code, 0x52); /* push rdx */
     put_operand(code, counter, LOAD, RDX, offsetof(struct stub_block, mark_site));
@@ -199,7 +202,7 @@ static void put_marked(struct stub_x86_64_code *code, const struct stub_x86_64_c
     stub_x86_64_code_put(code, 0x48, 0x89, 0xd1, 0x5a); /* mov rcx, rdx; pop rdx */
     unsigned taken = put_short(code, 0x74);             /* je taken */
     put_caller(code, counter);
-    stub_here(code, taken);
+    land_short(code, taken);
     put_long_back(code, joints->look); /* taken: jmp look */
 }
 
@@ -237,9 +240,9 @@ static void put_lookup(struct stub_x86_64_code *code, const struct stub_x86_64_c
     stub_x86_64_code_put(code, 0x48, 0xff, 0x44, 0x16, 0x30); /* inc qword [rsi+rdx+48] */
     stub_x86_64_code_put(code, 0x5e, 0x5a);                   /* pop rsi; pop rdx */
     put_long_back(code, joints->done);                        /* jmp done */
-    stub_here(code, no_table);
-    stub_here(code, other);
-    stub_here(code, another);
+    land_short(code, no_table);
+    land_short(code, other);
+    land_short(code, another);
     stub_x86_64_code_put(code, 0x5e, 0x5a); /* away: pop rsi; pop rdx */
 }
 
@@ -254,7 +257,7 @@ static void put_other(struct stub_x86_64_code *code, const struct stub_x86_64_en
                       uint64_t recorder)
 {
     bool thread = counter->form == STUB_THREAD;
-    land(code, joints->other);
+    land_long(code, joints->other);
     if (looks_up(code, entry))
         put_lookup(code, counter, joints);
     if (!thread)
@@ -277,8 +280,12 @@ void stub_x86_64_entry_body(struct stub_x86_64_code *code, const struct stub_x86
         if (hook->count < STUB_X86_64_ENTRY_MOVED) {
             hook->from[hook->count] = (uint8_t)at;
             hook->to[hook->count++] = (uint8_t)(code->size - start);
-            length = stub_x86_64_move(code, entry->old + at, entry->length - at, entry->address + at, 0,
-                                      entry->address + 1, entry->address + entry->length);
+            length = stub_x86_64_move(code,
+                                      &(struct stub_x86_64_move){.bytes = entry->old + at,
+                                                                 .available = entry->length - at,
+                                                                 .from = entry->address + at,
+                                                                 .hole = entry->address + 1,
+                                                                 .hole_end = entry->address + entry->length});
         }
         if (length == 0) {
             stub_x86_64_code_refuse(code, STUB_REASON_ENTRY_IMMOVABLE);
@@ -327,7 +334,7 @@ static unsigned short_site(const struct stub_x86_64_entry *entry, uint8_t fresh[
     return STUB_X86_64_ENTRY_SHORT;
 }
 
-unsigned stub_x86_64_entry_site(const struct stub_x86_64_entry *entry, uint64_t hook, uint8_t fresh[5])
+unsigned stub_x86_64_entry_bytes(const struct stub_x86_64_entry *entry, uint64_t hook, uint8_t fresh[5])
 {
     struct stub_x86_64_code code;
     if (entry->kind == STUB_ENTRY_SHORT)
@@ -356,17 +363,14 @@ uint64_t stub_x86_64_entry_body_of(const struct stub_x86_64_entry *entry, const 
  * rdx = hook's words, rcx = return address, rsi = block, then:
  *   1. nearly always: the first place in the table where the pair may be holds it: count there;
  *   2. else, slowly: the hook's own words are free, or were claimed for this return address meanwhile (by a
- *   signal
- *      handler, or another thread in the LOCK form): count there;
- *   3. else the table again: r9 = callee, rdi = table, rax = index; at most STUB_TABLE_PROBES entries. One
- *   is taken by
- *      cmpxchg of its return address, then it is given its callee. Whoever finds it in between sees callee 0
- *      and goes on
- *      to the next: the pair may stand there twice, and readers add up;
+ *       signal handler, or another thread in the LOCK form): count there;
+ *   3. else the table again: r9 = callee, rdi = table, rax = index; at most STUB_TABLE_PROBES entries.
+ *       One is taken by cmpxchg of its return address, then it is given its callee. Whoever finds it in
+ *       between sees callee 0 and goes on to the next: the pair may stand there twice, and readers add up;
  *   4. no table, or no room: the hook's overflow.
  * cmpxchg and inc are single instructions, so no signal handler can come in between their read and write. */
 
-static void restore(struct stub_x86_64_code *code)
+static void put_recorder_restores(struct stub_x86_64_code *code)
 {
     stub_x86_64_code_put(code, 0x5f, 0x5e, 0x5a, 0xc3); /* pop rdi; pop rsi; pop rdx; ret */
 }
@@ -394,12 +398,12 @@ static void put_fast(struct stub_x86_64_code *code, const struct stub_x86_64_cou
     unsigned another = put_short(code, 0x75);                  /* jne back */
     put_lock(code, counter);                                   /* */
     stub_x86_64_code_put(code, 0x48, 0xff, 0x40, 0x10);        /* inc qword [rax+16] */
-    restore(code);
-    stub_here(code, other);
-    stub_here(code, another);
+    put_recorder_restores(code);
+    land_short(code, other);
+    land_short(code, another);
     stub_x86_64_code_put(code, 0x48, 0x01, 0xf2); /* back: add rdx, rsi */
-    stub_here(code, unclaimed);
-    stub_here(code, no_table);
+    land_short(code, unclaimed);
+    land_short(code, no_table);
 }
 
 /* 3. rax = hash of (rcx, r9), rsi = mask, r10 = entries left to look at; jumps forward to *full without a
@@ -432,18 +436,18 @@ static unsigned put_probe(struct stub_x86_64_code *code, const struct stub_x86_6
     unsigned taken = put_short(code, 0x75);             /* jne taken */
     stub_x86_64_code_put(code, 0x4d, 0x89, 0x48, 0x08); /* mov [r8+8], r9 */
     unsigned fresh = put_short(code, 0xeb);             /* jmp found */
-    stub_here(code, taken);
+    land_short(code, taken);
     stub_x86_64_code_put(code, 0x48, 0x39, 0xc8);       /* taken: cmp rax, rcx */
     unsigned other = put_short(code, 0x75);             /* jne other */
     stub_x86_64_code_put(code, 0x4d, 0x39, 0x48, 0x08); /* cmp [r8+8], r9 */
     unsigned same = put_short(code, 0x74);              /* je found */
-    stub_here(code, other);
+    land_short(code, other);
     stub_x86_64_code_put(code, 0x58, 0x48, 0xff, 0xc0); /* other: pop rax; inc rax */
     stub_x86_64_code_put(code, 0x41, 0xff, 0xca);       /* dec r10d */
     put_short_back(code, 0x75, again);                  /* jne again */
     unsigned none = put_short(code, 0xeb);              /* jmp full */
-    stub_here(code, fresh);
-    stub_here(code, same);
+    land_short(code, fresh);
+    land_short(code, same);
     stub_x86_64_code_put(code, 0x58); /* found: pop rax */
     put_lock(code, counter);
     stub_x86_64_code_put(code, 0x49, 0xff, 0x40, 0x10); /* inc qword [r8+16] */
@@ -465,14 +469,14 @@ void stub_x86_64_entry_recorder(struct stub_x86_64_code *code, const struct stub
     no_room = put_probe(code, counter);
     out = code->size;
     stub_x86_64_code_put(code, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58); /* out: pop r10; pop r9; pop r8 */
-    restore(code);
-    stub_here(code, claimed);
-    stub_here(code, ours);
+    put_recorder_restores(code);
+    land_short(code, claimed);
+    land_short(code, ours);
     put_lock(code, counter);
     stub_x86_64_code_put(code, 0x48, 0xff, 0x42, 0x08); /* own: inc qword [rdx+8] */
     put_short_back(code, 0xeb, out);
-    stub_here(code, no_table);
-    stub_here(code, no_room);
+    land_short(code, no_table);
+    land_short(code, no_room);
     put_lock(code, counter);
     stub_x86_64_code_put(code, 0x48, 0xff, 0x42, 0x10); /* 4. full: inc qword [rdx+16] */
     put_short_back(code, 0xeb, out);

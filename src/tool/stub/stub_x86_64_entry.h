@@ -15,14 +15,14 @@
  *                                                        recorder; to done
  *                                               marked:  rcx = the mark, if it is still there; to look
  *
- * In the form THREAD rax is saved too, and holds the block. What is seldom gone through lies last, so that
- * the usual way takes no jump but the two that lead there and back, and touches one register.
+ * In the form THREAD rax is saved too, and holds the block. What seldom runs lies last, so that the usual way
+ * takes no jump but the two that lead there and back, and touches one register.
  *
  * Direct calls of a hooked function that are counted at their sites go to `body`, past the hook, or have the
- * body in their own stub, so that each call is counted once. Arrivals by a tail jump are told from calls by
- * the jump's mark (stub_block.h). One return address is kept in the hook's own words, because most functions
- * called by address have one busy caller; the recorder's table holds the others, any number, until it is
- * full: those are counted as calls from elsewhere (`overflow`), never lost.
+ * body in their own stub, so that each call is counted once. Arrivals by a tail jump are distinguished from
+ * calls by the jump's mark (stub_block.h). One return address is kept in the hook's own words, because most
+ * functions called by address have one busy caller; the recorder's table holds the others, any number, until
+ * it is full: those are counted as calls from elsewhere (`overflow`), never lost.
  *
  * ENDBR: a function that begins with endbr64 needs no moving. The jump's four lower bytes replace endbr64,
  * and the byte after it stays and is the displacement's top: the hook must lie in one window of 16 MiB.
@@ -55,7 +55,7 @@ struct stub_x86_64_entry {
 /* Where things came to lie. */
 struct stub_x86_64_hook {
     uint64_t body;  /* run-time: what direct calls go to */
-    uint64_t slow;  /* run-time: behind body and jump, what the hook seldom goes through */
+    uint64_t slow;  /* run-time: behind body and jump, what of the hook seldom runs */
     bool copied;    /* the body is the replaced bytes as they were: they do the same at any address */
     unsigned count; /* boundaries among the replaced bytes */
     uint8_t from[STUB_X86_64_ENTRY_MOVED]; /* offset from entry of each moved instruction, from[0] = 0 */
@@ -82,7 +82,7 @@ void stub_x86_64_entry_body(struct stub_x86_64_code *code, const struct stub_x86
 
 /* The bytes that lead to the hook: 5, of an ENDBR 4, of a SHORT one 2, which lead to the island
  * (stub_x86_64_site_island gives its five); returns how many, 0: out of reach. */
-unsigned stub_x86_64_entry_site(const struct stub_x86_64_entry *entry, uint64_t hook, uint8_t fresh[5]);
+unsigned stub_x86_64_entry_bytes(const struct stub_x86_64_entry *entry, uint64_t hook, uint8_t fresh[5]);
 
 /* The window [*low, *high] of addresses where the hook of an ENDBR function can begin. */
 void stub_x86_64_entry_window(const struct stub_x86_64_entry *entry, uint64_t *low, uint64_t *high);

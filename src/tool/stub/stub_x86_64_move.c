@@ -20,7 +20,7 @@ static uint64_t next_of(const struct moved *moved)
     return moved->from + moved->instruction.length;
 }
 
-static bool decode(struct moved *moved, size_t available)
+static bool decode_moved(struct moved *moved, size_t available)
 {
     ZydisDecoder decoder;
     return ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)) &&
@@ -195,23 +195,23 @@ static bool target_of(const struct moved *moved, uint64_t *target)
     return true;
 }
 
-unsigned stub_x86_64_move(struct stub_x86_64_code *code, const uint8_t *bytes, size_t available,
-                          uint64_t from, unsigned pushed, uint64_t hole, uint64_t hole_end)
+unsigned stub_x86_64_move(struct stub_x86_64_code *code, const struct stub_x86_64_move *move)
 {
-    struct moved moved = {.bytes = bytes, .from = from, .pushed = pushed};
+    struct moved moved = {.bytes = move->bytes, .from = move->from, .pushed = move->pushed};
     uint64_t target = 0;
-    if (!decode(&moved, available))
+    if (!decode_moved(&moved, move->available))
         return 0;
     const ZydisDecodedInstruction *in = &moved.instruction;
     bool relative = target_of(&moved, &target);
-    if ((relative && target >= hole && target < hole_end) || in->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR)
+    if ((relative && target >= move->hole && target < move->hole_end) ||
+        in->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR)
         stub_x86_64_code_refuse(code, STUB_REASON_IMMOVABLE);
     if (in->meta.category == ZYDIS_CATEGORY_CALL)
         put_call(code, &moved, target);
     else if (relative)
         put_branch(code, &moved, target);
-    else if (pushed == 0 || !uses_stack_register(&moved))
-        put_operands(code, &moved, bytes);
+    else if (move->pushed == 0 || !uses_stack_register(&moved))
+        put_operands(code, &moved, move->bytes);
     else if (!put_copied_stack(code, &moved))
         stub_x86_64_code_refuse(code, STUB_REASON_IMMOVABLE);
     return in->length;
@@ -221,7 +221,7 @@ unsigned stub_x86_64_move_as_jump(struct stub_x86_64_code *code, const uint8_t *
                                   uint64_t from, unsigned pushed)
 {
     struct moved moved = {.bytes = bytes, .from = from, .pushed = pushed};
-    if (!decode(&moved, available))
+    if (!decode_moved(&moved, available))
         return 0;
     put_jump_of(code, &moved);
     return moved.instruction.length;

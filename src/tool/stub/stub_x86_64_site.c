@@ -26,7 +26,7 @@ bool stub_x86_64_site_is_direct(enum stub_kind kind)
 }
 
 /* gs offsets and displacements from a block's start are signed 32 bits. */
-static void check_index(struct stub_x86_64_code *code, const struct stub_x86_64_counter *counter)
+static void check_counter_index(struct stub_x86_64_code *code, const struct stub_x86_64_counter *counter)
 {
     if (counter->word + 8 * (uint64_t)counter->index > INT32_MAX)
         stub_x86_64_code_refuse(code, STUB_REASON_TOO_MANY);
@@ -65,7 +65,7 @@ static void count_shared(struct stub_x86_64_code *code, const struct stub_x86_64
 void stub_x86_64_site_count(struct stub_x86_64_code *code, const struct stub_x86_64_counter *counter,
                             bool is_jump)
 {
-    check_index(code, counter);
+    check_counter_index(code, counter);
     if (counter->form != STUB_THREAD)
         count_shared(code, counter);
     else if (is_jump)
@@ -112,7 +112,7 @@ static void put_count(struct stub_x86_64_code *code, const struct stub_x86_64_re
         stub_x86_64_site_count(code, counter, true);
         put_mark(code, counter);
     } else if (counter->form == STUB_THREAD) {
-        check_index(code, counter);
+        check_counter_index(code, counter);
         count_thread(code, counter, true);
     } else {
         stub_x86_64_site_count(code, counter, false);
@@ -127,8 +127,13 @@ static unsigned move_group(struct stub_x86_64_code *code, const struct stub_x86_
 {
     unsigned at = 0;
     while (at < last) {
-        unsigned length = stub_x86_64_move(code, site->old + at, site->length - at, site->address + at,
-                                           pushed, site->address, site->address + site->length);
+        unsigned length =
+            stub_x86_64_move(code, &(struct stub_x86_64_move){.bytes = site->old + at,
+                                                              .available = site->length - at,
+                                                              .from = site->address + at,
+                                                              .pushed = pushed,
+                                                              .hole = site->address,
+                                                              .hole_end = site->address + site->length});
         if (length == 0)
             return site->length;
         at += length;
@@ -144,7 +149,9 @@ static unsigned last_instruction(const struct stub_x86_64_request *site)
     for (;;) {
         stub_x86_64_code_begin(&scratch, site->address);
         unsigned length =
-            stub_x86_64_move(&scratch, site->old + at, site->length - at, site->address + at, 0, 0, 0);
+            stub_x86_64_move(&scratch, &(struct stub_x86_64_move){.bytes = site->old + at,
+                                                                  .available = site->length - at,
+                                                                  .from = site->address + at});
         if (length == 0 || at + length >= site->length)
             return length == 0 ? site->length : at;
         at += length;
@@ -213,7 +220,10 @@ static unsigned put_compare_memory(struct stub_x86_64_code *code, const uint8_t 
     load[2] = (uint8_t)((load[2] & 0xc7) | RCX << 3);
     stub_x86_64_code_put(code, 0x51); /* push rcx */
     /* mov rcx, [operand]: what is relative to rip is so to the end */
-    if (stub_x86_64_move(code, load, length + grown, from - grown, 16, 0, 0) != length + grown)
+    if (stub_x86_64_move(code, &(struct stub_x86_64_move){.bytes = load,
+                                                          .available = length + grown,
+                                                          .from = from - grown,
+                                                          .pushed = 16}) != length + grown)
         stub_x86_64_code_refuse(code, STUB_REASON_IMMOVABLE);
     unsigned word = put_compare(code, RCX);
     stub_x86_64_code_put(code, 0x59); /* pop rcx */
@@ -297,7 +307,7 @@ void stub_x86_64_site(struct stub_x86_64_code *code, const struct stub_x86_64_re
 }
 
 /* Only the displacement, the last four bytes, changes. */
-static enum stub_reason aim(const struct stub_x86_64_request *site, uint64_t stub, uint8_t *fresh)
+static enum stub_reason redirect_site(const struct stub_x86_64_request *site, uint64_t stub, uint8_t *fresh)
 {
     uint64_t next = site->address + site->length;
     if (!stub_x86_64_code_reaches(next, stub))
@@ -309,7 +319,7 @@ static enum stub_reason aim(const struct stub_x86_64_request *site, uint64_t stu
     return STUB_FINE;
 }
 
-static enum stub_reason aim_short(const struct stub_x86_64_request *site, uint8_t *fresh)
+static enum stub_reason redirect_short(const struct stub_x86_64_request *site, uint8_t *fresh)
 {
     int64_t distance = (int64_t)(site->island - (site->address + site->length));
     if (distance < INT8_MIN || distance > INT8_MAX)
@@ -321,7 +331,7 @@ static enum stub_reason aim_short(const struct stub_x86_64_request *site, uint8_
 
 /* One instruction as long as what it replaces: cs prefixes, which 64-bit mode ignores, and a REX without
  * bits. */
-static enum stub_reason replace(const struct stub_x86_64_request *site, uint64_t stub, uint8_t *fresh)
+static enum stub_reason redirect_padded(const struct stub_x86_64_request *site, uint64_t stub, uint8_t *fresh)
 {
     uint8_t whole[STUB_X86_64_SITE_MAX];
     struct stub_x86_64_request padded = *site;
@@ -333,22 +343,22 @@ static enum stub_reason replace(const struct stub_x86_64_request *site, uint64_t
         whole[length - 6] = 0x40;
     whole[length - 5] = stub_x86_64_site_is_jump(site->kind) ? 0xe9 : 0xe8;
     padded.old = whole;
-    return aim(&padded, stub, fresh);
+    return redirect_site(&padded, stub, fresh);
 }
 
-enum stub_reason stub_x86_64_site_site(const struct stub_x86_64_request *site, uint64_t stub,
-                                       uint8_t fresh[STUB_X86_64_SITE_MAX])
+enum stub_reason stub_x86_64_site_bytes(const struct stub_x86_64_request *site, uint64_t stub,
+                                        uint8_t fresh[STUB_X86_64_SITE_MAX])
 {
     switch (site->kind) {
     case STUB_CALL:
     case STUB_JUMP:
     case STUB_BRANCH:
-        return aim(site, stub, fresh);
+        return redirect_site(site, stub, fresh);
     case STUB_JUMP_SHORT:
     case STUB_BRANCH_SHORT:
-        return aim_short(site, fresh);
+        return redirect_short(site, fresh);
     default:
-        return replace(site, stub, fresh);
+        return redirect_padded(site, stub, fresh);
     }
 }
 

@@ -100,11 +100,11 @@ void stub_x86_64_site_guessing(struct stub_x86_64_code *code, const struct stub_
                                const struct stub_x86_64_counter *counter,
                                const struct stub_x86_64_guess *guess);
 
-/* The bytes that replace site->old, so that it leads to `stub`. BRANCH_INTO etc. are the planner's business;
+/* The bytes that replace site->old, so that it leads to `stub`. BRANCH_INTO etc. are decided by the planner;
  * what can fail here is OUT_OF_REACH. Of kinds with an island these lead there; its own 5 bytes
  * stub_x86_64_site_island gives. */
-enum stub_reason stub_x86_64_site_site(const struct stub_x86_64_request *site, uint64_t stub,
-                                       uint8_t fresh[STUB_X86_64_SITE_MAX]);
+enum stub_reason stub_x86_64_site_bytes(const struct stub_x86_64_request *site, uint64_t stub,
+                                        uint8_t fresh[STUB_X86_64_SITE_MAX]);
 enum stub_reason stub_x86_64_site_island(uint64_t island, uint64_t stub, uint8_t fresh[5]);
 
 /* Appends the increment alone. Flags are lost; THREAD uses the stack unless `is_jump`. */

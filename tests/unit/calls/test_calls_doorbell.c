@@ -1,6 +1,6 @@
-/* Bells that ring in many places at once: whoever rings is heard, and answered, whatever the number of bells.
- * Those who ring are threads and forked children that write the shared words as the bell's code does
- * (stub_x86_64_doorbell.h). */
+/* Doorbells that notify in many places at once: every notification is noticed, and answered, whatever the
+ * number of doorbells. They come from threads and forked children that write the shared words as the
+ * doorbell's code does (stub_x86_64_doorbell.h). */
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -24,7 +24,7 @@
 
 #include "calls_doorbell.h"
 
-enum { MANY = 200, THREADS = 6, RINGS = 300, PATIENCE_MS = 20000 };
+enum { MANY = 200, THREADS = 6, NOTIFICATIONS = 300, WAIT_MS = 20000 };
 
 static struct stub_doorbell *doorbells; /* shared, MANY of them */
 static struct space spaces[MANY];
@@ -56,7 +56,7 @@ static void listen_to(unsigned first, unsigned count)
         assert_int_equal(calls_doorbell_listen(&spaces[i], listener, NULL), BASE_OK);
 }
 
-/* --- who rings --- */
+/* --- notifying --- */
 
 static long futex(uint32_t *word, int operation, uint32_t value)
 {
@@ -64,14 +64,14 @@ static long futex(uint32_t *word, int operation, uint32_t value)
     return syscall(SYS_futex, word, operation, value, operation == FUTEX_WAIT ? &round : NULL, NULL, 0);
 }
 
-/* False: nobody answered within 20 s. */
-static bool ring(struct stub_doorbell *doorbell)
+/* False: no answer within 20 s. */
+static bool notify(struct stub_doorbell *doorbell)
 {
     if (!__atomic_load_n(&doorbell->active, __ATOMIC_SEQ_CST))
         return true;
     uint32_t mine = __atomic_add_fetch(&doorbell->notified, 1, __ATOMIC_SEQ_CST);
     futex(&doorbell->notified, FUTEX_WAKE, 1);
-    for (unsigned i = 0; i < PATIENCE_MS / STUB_DOORBELL_TIMEOUT; i++) {
+    for (unsigned i = 0; i < WAIT_MS / STUB_DOORBELL_TIMEOUT; i++) {
         uint32_t answered = __atomic_load_n(&doorbell->answered, __ATOMIC_SEQ_CST);
         if ((int32_t)(answered - mine) >= 0 || !__atomic_load_n(&doorbell->active, __ATOMIC_SEQ_CST))
             return true;
@@ -80,7 +80,7 @@ static bool ring(struct stub_doorbell *doorbell)
     return false;
 }
 
-/* --- who listens: as a session does --- */
+/* --- listening, as a session does --- */
 
 static bool answered(int ms)
 {
@@ -92,7 +92,7 @@ static bool answered(int ms)
     return result == 1 && eventfd_read(file.fd, &value) == 0;
 }
 
-/* Answers what rings; returns how many bells did. */
+/* Answers all notifications; returns how many doorbells had one. */
 static unsigned answer_all(void)
 {
     unsigned count = 0;
@@ -105,7 +105,7 @@ static unsigned answer_all(void)
     return count;
 }
 
-static uint64_t rung_in_all(void)
+static uint64_t notified_in_all(void)
 {
     uint64_t sum = 0;
     for (unsigned i = 0; i < MANY; i++)
@@ -113,11 +113,11 @@ static uint64_t rung_in_all(void)
     return sum;
 }
 
-/* Until `rings` were heard and every one has its answer. */
-static void serve(uint64_t rings)
+/* Until `notifications` were noticed and every one has its answer. */
+static void serve(uint64_t notifications)
 {
-    while (rung_in_all() < rings) {
-        assert_true(answered(PATIENCE_MS));
+    while (notified_in_all() < notifications) {
+        assert_true(answered(WAIT_MS));
         answer_all();
     }
     for (int i = 0; i < 100 && answer_all(); i++)
@@ -126,14 +126,14 @@ static void serve(uint64_t rings)
         assert_int_equal(doorbells[i].answered, doorbells[i].notified);
 }
 
-static pid_t fork_ringer(unsigned first, unsigned step, unsigned rings)
+static pid_t fork_notifier(unsigned first, unsigned step, unsigned notifications)
 {
     pid_t pid = fork();
     if (pid == 0) {
         bool answered = true;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (unsigned i = 0; i < rings; i++)
-            answered &= ring(&doorbells[(first + i * step) % MANY]);
+        for (unsigned i = 0; i < notifications; i++)
+            answered &= notify(&doorbells[(first + i * step) % MANY]);
         _exit(answered ? 0 : 1);
     }
     return pid;
@@ -150,15 +150,15 @@ static void assert_answered(pid_t pid)
 
 /* --- the tests --- */
 
-static void one_ring_is_heard_once(void **state)
+static void one_notification_is_noticed_once(void **state)
 {
     (void)state;
     uint32_t notified = 77;
     listen_to(0, 1);
     assert_false(answered(0));
     assert_false(calls_doorbell_notifications(&spaces[0], &notified));
-    pid_t pid = fork_ringer(0, 0, 1);
-    assert_true(answered(PATIENCE_MS));
+    pid_t pid = fork_notifier(0, 0, 1);
+    assert_true(answered(WAIT_MS));
     assert_true(calls_doorbell_notifications(&spaces[0], &notified));
     assert_int_equal(notified, 1);
     assert_true(calls_doorbell_notifications(&spaces[0], &notified)); /* until it is answered */
@@ -168,21 +168,21 @@ static void one_ring_is_heard_once(void **state)
     assert_false(answered(20));
 }
 
-/* Rung once more after the listener looked, before the answer: that ring is not answered by it. */
-static void a_later_ring_is_not_answered_by_an_earlier_answer(void **state)
+/* Notified once more after the listener looked, before the answer: that one is not answered by it. */
+static void a_later_notification_is_not_answered_by_an_earlier_answer(void **state)
 {
     (void)state;
     uint32_t first, second;
     doorbells[0].notified = doorbells[0].answered = UINT32_MAX; /* counts wrap around */
     listen_to(0, 1);
-    assert_true(answered(PATIENCE_MS)); /* it has rung before */
+    assert_true(answered(WAIT_MS)); /* it has notified before */
     assert_false(calls_doorbell_notifications(&spaces[0], &first));
-    pid_t pid = fork_ringer(0, 0, 1);
-    assert_true(answered(PATIENCE_MS));
+    pid_t pid = fork_notifier(0, 0, 1);
+    assert_true(answered(WAIT_MS));
     assert_true(calls_doorbell_notifications(&spaces[0], &first));
     assert_int_equal(first, 0);
-    pid_t other = fork_ringer(0, 0, 1);
-    assert_true(answered(PATIENCE_MS));
+    pid_t other = fork_notifier(0, 0, 1);
+    assert_true(answered(WAIT_MS));
     calls_doorbell_answer(&spaces[0], first);
     assert_answered(pid);
     assert_true(calls_doorbell_notifications(&spaces[0], &second));
@@ -192,43 +192,43 @@ static void a_later_ring_is_not_answered_by_an_earlier_answer(void **state)
     assert_answered(other);
 }
 
-static void many_bells_are_heard(void **state)
+static void many_doorbells_are_noticed(void **state)
 {
     (void)state;
     pid_t children[4];
     listen_to(0, MANY);
     for (unsigned i = 0; i < MANY; i += 7) { /* each alone, beyond what one call can wait for, too */
-        pid_t pid = fork_ringer(i, 0, 1);
-        assert_true(answered(PATIENCE_MS));
+        pid_t pid = fork_notifier(i, 0, 1);
+        assert_true(answered(WAIT_MS));
         assert_int_equal(answer_all(), 1);
         assert_answered(pid);
     }
     assert_true(calls_doorbell_notifications(&spaces[0], &(uint32_t){0}) == false);
-    uint64_t before = rung_in_all();
+    uint64_t before = notified_in_all();
     for (unsigned i = 0; i < 4; i++)
-        children[i] = fork_ringer(i * 50, 3 + 2 * i, RINGS);
-    serve(before + 4 * RINGS);
+        children[i] = fork_notifier(i * 50, 3 + 2 * i, NOTIFICATIONS);
+    serve(before + 4 * NOTIFICATIONS);
     for (unsigned i = 0; i < 4; i++)
         assert_answered(children[i]);
-    assert_int_equal(rung_in_all(), before + 4 * RINGS);
+    assert_int_equal(notified_in_all(), before + 4 * NOTIFICATIONS);
 }
 
-static void *ring_often(void *context)
+static void *notify_often(void *context)
 {
     bool answered = true;
-    for (unsigned i = 0; i < RINGS; i++)
-        answered &= ring(context);
+    for (unsigned i = 0; i < NOTIFICATIONS; i++)
+        answered &= notify(context);
     return answered ? context : NULL;
 }
 
-static void threads_share_a_bell(void **state)
+static void threads_share_a_doorbell(void **state)
 {
     (void)state;
     pthread_t threads[THREADS];
     listen_to(0, 3);
     for (unsigned i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, ring_often, &doorbells[i % 3]), 0);
-    serve((uint64_t)THREADS * RINGS);
+        assert_int_equal(pthread_create(&threads[i], NULL, notify_often, &doorbells[i % 3]), 0);
+    serve((uint64_t)THREADS * NOTIFICATIONS);
     for (unsigned i = 0; i < THREADS; i++) {
         void *answered = NULL;
         pthread_join(threads[i], &answered);
@@ -236,11 +236,11 @@ static void threads_share_a_bell(void **state)
     }
 }
 
-static void bells_come_and_go_meanwhile(void **state)
+static void doorbells_come_and_go_meanwhile(void **state)
 {
     (void)state;
-    pid_t pid = fork_ringer(0, 0, RINGS);
-    listen_to(0, 1); /* it may have rung before: nobody is forgotten */
+    pid_t pid = fork_notifier(0, 0, NOTIFICATIONS);
+    listen_to(0, 1); /* it may have notified before: none is forgotten */
     for (unsigned i = 0; i < 50; i++) {
         unsigned other = 1 + i % 100;
         if (answered(1))
@@ -250,11 +250,11 @@ static void bells_come_and_go_meanwhile(void **state)
         for (unsigned j = other; j < other + 20; j++)
             calls_doorbell_forget(&spaces[j], listener);
     }
-    serve(RINGS);
+    serve(NOTIFICATIONS);
     assert_answered(pid);
 }
 
-static void a_forgotten_bell_is_not_looked_at(void **state)
+static void a_forgotten_doorbell_is_not_read(void **state)
 {
     (void)state;
     listen_to(0, 2);
@@ -268,14 +268,14 @@ static void a_forgotten_bell_is_not_looked_at(void **state)
     assert_int_equal(calls_doorbell_listen(&space, listener, NULL), BASE_OK);
     calls_doorbell_forget(&space, listener);
     munmap(gone, 4096);
-    pid_t pid = fork_ringer(1, 0, 1);
-    assert_true(answered(PATIENCE_MS));
+    pid_t pid = fork_notifier(1, 0, 1);
+    assert_true(answered(WAIT_MS));
     assert_int_equal(answer_all(), 2);
     assert_answered(pid);
 }
 
-/* Beside a bell that nobody rings, and one without a clock. */
-static void a_clock_goes_on_until_its_bell_is_forgotten(void **state)
+/* Beside a doorbell that is not notified, and one without a clock. */
+static void a_clock_goes_on_until_its_doorbell_is_forgotten(void **state)
 {
     (void)state;
     uint64_t clock = 0, last;
@@ -284,7 +284,7 @@ static void a_clock_goes_on_until_its_bell_is_forgotten(void **state)
     for (int i = 0; i < 3; i++) {
         last = __atomic_load_n(&clock, __ATOMIC_RELAXED);
         assert_int_not_equal(last, 0);
-        for (int j = 0; j < PATIENCE_MS && __atomic_load_n(&clock, __ATOMIC_RELAXED) == last; j++)
+        for (int j = 0; j < WAIT_MS && __atomic_load_n(&clock, __ATOMIC_RELAXED) == last; j++)
             assert_false(answered(1));
         assert_true(__atomic_load_n(&clock, __ATOMIC_RELAXED) > last);
     }
@@ -310,15 +310,16 @@ static uint32_t beats_of(unsigned doorbell)
     return __atomic_load_n(&doorbells[doorbell].beats, __ATOMIC_SEQ_CST);
 }
 
-/* While its ring has no answer and this thread works; the other bell, which nobody rings, has none. */
-static void a_bell_has_beats_while_tally_works_on_it(void **state)
+/* While its notification has no answer and this thread works; the other doorbell, which is not notified, has
+ * none. */
+static void a_doorbell_has_beats_while_tally_works_on_it(void **state)
 {
     (void)state;
     listen_to(0, 2);
     use_a_processor(2 * STUB_DOORBELL_BEAT * 1000000);
-    assert_int_equal(beats_of(0), 0); /* nobody has rung */
-    pid_t pid = fork_ringer(0, 0, 1);
-    assert_true(answered(PATIENCE_MS));
+    assert_int_equal(beats_of(0), 0); /* none has notified */
+    pid_t pid = fork_notifier(0, 0, 1);
+    assert_true(answered(WAIT_MS));
     for (uint32_t beats = 0; beats < 3;) {
         use_a_processor(STUB_DOORBELL_BEAT * 1000000);
         beats = beats_of(0);
@@ -336,7 +337,7 @@ static void a_bell_has_beats_while_tally_works_on_it(void **state)
     assert_int_equal(beats_of(1), 0);
 }
 
-static void a_bell_that_was_closed_is_opened_again(void **state)
+static void a_doorbell_that_was_disabled_is_enabled_again(void **state)
 {
     (void)state;
     listen_to(0, 1);
@@ -346,21 +347,21 @@ static void a_bell_that_was_closed_is_opened_again(void **state)
     assert_int_equal(doorbells[0].active, 1);
 }
 
-static void a_silenced_bell_lets_everybody_go(void **state)
+static void a_silenced_doorbell_releases_every_thread(void **state)
 {
     (void)state;
     uint32_t notified;
     listen_to(0, 1);
-    pid_t pid = fork_ringer(0, 0, 1);
-    assert_true(answered(PATIENCE_MS));
+    pid_t pid = fork_notifier(0, 0, 1);
+    assert_true(answered(WAIT_MS));
     calls_doorbell_silence(&spaces[0]);
     assert_answered(pid);
-    assert_answered(fork_ringer(0, 0, RINGS)); /* nor does anyone wait later */
+    assert_answered(fork_notifier(0, 0, NOTIFICATIONS)); /* nor does anyone wait later */
     assert_true(calls_doorbell_notifications(&spaces[0], &notified));
     assert_int_equal(notified, 1);
 }
 
-static void a_space_without_a_bell_is_quiet(void **state)
+static void a_space_without_a_doorbell_is_quiet(void **state)
 {
     (void)state;
     uint32_t notified;
@@ -376,17 +377,18 @@ static void a_space_without_a_bell_is_quiet(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_ring_is_heard_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_later_ring_is_not_answered_by_an_earlier_answer, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(many_bells_are_heard, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(threads_share_a_bell, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(bells_come_and_go_meanwhile, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_forgotten_bell_is_not_looked_at, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_clock_goes_on_until_its_bell_is_forgotten, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_bell_has_beats_while_tally_works_on_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_bell_that_was_closed_is_opened_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_silenced_bell_lets_everybody_go, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_space_without_a_bell_is_quiet, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_notification_is_noticed_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_later_notification_is_not_answered_by_an_earlier_answer, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(many_doorbells_are_noticed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(threads_share_a_doorbell, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(doorbells_come_and_go_meanwhile, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_forgotten_doorbell_is_not_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_clock_goes_on_until_its_doorbell_is_forgotten, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_doorbell_has_beats_while_tally_works_on_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_doorbell_that_was_disabled_is_enabled_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_silenced_doorbell_releases_every_thread, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_space_without_a_doorbell_is_quiet, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* What stays in a process is told however it was left: where counting could not begin, where it was given up, and at the end. Real
- * processes are followed, in which nothing can be counted, and leaving does what the test wants. */
+/* What stays in a process is reported however it was left: where counting could not begin, where it was given
+ * up, and at the end. Real processes are followed, in which nothing can be counted, and leaving does what the
+ * test wants. */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -18,45 +19,47 @@
 #include "calls_doorbell.h"
 #include "calls_remove.h"
 #include "remains_left.h"
-#include "space_build.h"
 #include "wire_loss.h"
 
 static int leaving; /* what it comes to */
 static struct calls_remains remaining;
 static unsigned left_times;
 
-int __wrap_calls_remove(struct space *space, struct space_rig *rig, bool held, struct calls_remains *remains,
-                        struct base_error *error);
-int __wrap_calls_remove(struct space *space, struct space_rig *rig, bool held, struct calls_remains *remains,
-                        struct base_error *error)
+int __wrap_calls_remove(struct space *space, struct space_session *session, bool held,
+                        struct calls_remains *remains, struct base_error *error);
+int __wrap_calls_remove(struct space *space, struct space_session *session, bool held,
+                        struct calls_remains *remains, struct base_error *error)
 {
     (void)space;
-    (void)rig;
+    (void)session;
     (void)held;
     *remains = remaining;
     left_times++;
     return leaving < 0 ? base_fail(error, leaving, "it cannot be left") : leaving;
 }
 
-int __wrap_space_build_all(struct space *space, struct space_rig *rig, bool held, struct base_error *error);
-int __wrap_space_build_all(struct space *space, struct space_rig *rig, bool held, struct base_error *error)
+int __wrap_space_build_all(struct space *space, struct space_session *session, bool held,
+                           struct base_error *error);
+int __wrap_space_build_all(struct space *space, struct space_session *session, bool held,
+                           struct base_error *error)
 {
     (void)space;
-    (void)rig;
+    (void)session;
     (void)held;
     return base_fail(error, BASE_EIO, "it cannot be counted");
 }
 
-int __wrap_calls_doorbell_install(struct space *space, struct space_rig *rig, struct loader_listen *listen,
-                                  uint64_t code_ahead, struct base_error *error);
-int __wrap_calls_doorbell_install(struct space *space, struct space_rig *rig, struct loader_listen *listen,
-                                  uint64_t code_ahead, struct base_error *error)
+int __wrap_calls_doorbell_install(struct space *space, struct space_session *session,
+                                  struct loader_listen *listen, uint64_t code_ahead,
+                                  struct base_error *error);
+int __wrap_calls_doorbell_install(struct space *space, struct space_session *session,
+                                  struct loader_listen *listen, uint64_t code_ahead, struct base_error *error)
 {
     (void)space;
-    (void)rig;
+    (void)session;
     (void)listen;
     (void)code_ahead;
-    return base_fail(error, BASE_EIO, "no bell");
+    return base_fail(error, BASE_EIO, "no doorbell");
 }
 
 struct recording {
@@ -145,7 +148,7 @@ static void a_failed_attach_leaves_nothing(void **state)
     assert_int_equal(calls_left(recording->calls)->count, 0);
 }
 
-static void what_a_failed_attach_leaves_is_told(void **state)
+static void what_a_failed_attach_leaves_is_reported(void **state)
 {
     struct recording *recording = *state;
     remaining = (struct calls_remains){.changes = 2, .memory_bytes = 4096};
@@ -154,7 +157,7 @@ static void what_a_failed_attach_leaves_is_told(void **state)
     assert_int_equal(recording->profile->losses[WIRE_LOSS_TEXT_ALTERED], 2);
 }
 
-static void a_failed_attach_that_cannot_be_left_is_told(void **state)
+static void a_failed_attach_that_cannot_be_left_is_reported(void **state)
 {
     struct recording *recording = *state;
     leaving = BASE_EIO;
@@ -178,8 +181,8 @@ static void give_up(struct recording *recording)
     assert_non_null(strstr(calls_notice(recording->calls), "are not counted"));
 }
 
-/* Nobody waits for who is in the way as long as others are counted. */
-static void who_is_given_up_and_cannot_be_left_is_told(void **state)
+/* Tally does not wait for what is in the way as long as others are counted. */
+static void a_process_given_up_that_cannot_be_left_is_reported(void **state)
 {
     struct recording *recording = *state;
     leaving = BASE_EBUSY;
@@ -187,7 +190,7 @@ static void who_is_given_up_and_cannot_be_left_is_told(void **state)
     expect_left(recording, 0, true);
 }
 
-static void what_stays_of_who_is_given_up_is_told(void **state)
+static void what_stays_in_a_process_given_up_is_reported(void **state)
 {
     struct recording *recording = *state;
     remaining.memory_bytes = 8192;
@@ -199,10 +202,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_failed_attach_leaves_nothing, begin, end),
-        cmocka_unit_test_setup_teardown(what_a_failed_attach_leaves_is_told, begin, end),
-        cmocka_unit_test_setup_teardown(a_failed_attach_that_cannot_be_left_is_told, begin, end),
-        cmocka_unit_test_setup_teardown(who_is_given_up_and_cannot_be_left_is_told, begin, end),
-        cmocka_unit_test_setup_teardown(what_stays_of_who_is_given_up_is_told, begin, end),
+        cmocka_unit_test_setup_teardown(what_a_failed_attach_leaves_is_reported, begin, end),
+        cmocka_unit_test_setup_teardown(a_failed_attach_that_cannot_be_left_is_reported, begin, end),
+        cmocka_unit_test_setup_teardown(a_process_given_up_that_cannot_be_left_is_reported, begin, end),
+        cmocka_unit_test_setup_teardown(what_stays_in_a_process_given_up_is_reported, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

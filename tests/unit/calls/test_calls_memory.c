@@ -1,9 +1,9 @@
 /* Every allocation of the collector of calls fails once: the Nth for N = 1, 2, 3 ... until nothing fails any
- * more. Whatever happens, nothing crashes and nothing leaks (the sanitizers see to that), what is told is
- * true, or what is missing is told or counted, and a process that was attached to runs on with the text that
- * it had.
+ * more. Whatever happens, nothing crashes and nothing leaks (the sanitizers check that), what is published is
+ * true, or what is missing is reported or counted, and a process that was attached to runs on with the text
+ * that it had.
  *
- *     test_collect_calls_memory FIXTURE TARGET */
+ *     test_calls_memory FIXTURE TARGET */
 #include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -43,10 +43,10 @@ static int fill(const struct space_made *calls)
     uint32_t linked = space_made_site(object, "fixture_run", "*");
     uint32_t indirect = space_made_site(object, "through_object", NULL);
     uint32_t one = space_made_hook_word(object, "one");
-    const uint64_t counts[] = {5, 6, 10}, words[] = {direct, linked, indirect};
+    const uint64_t values[] = {5, 6, 10}, words[] = {direct, linked, indirect};
     const uint64_t hook[] = {space_made_return(object, indirect), 7, 4};
     for (unsigned i = 0; i < 3; i++)
-        if (pwrite(calls->file, &counts[i], 8,
+        if (pwrite(calls->file, &values[i], 8,
                    (off_t)(8 * space_made_site_word(object, (uint32_t)words[i]))) != 8)
             return BASE_EIO;
     return pwrite(calls->file, hook, sizeof hook, 8 * (off_t)one) == sizeof hook ? BASE_OK : BASE_EIO;
@@ -54,24 +54,24 @@ static int fill(const struct space_made *calls)
 
 static int read_all(struct space_made *calls)
 {
-    struct slab_sheet sheet = {0};
+    struct slab_counts counts = {0};
     struct base_error error = {0};
     struct space_reading reading = {
-        .space = calls->space, .rig = &calls->rig, .final = true, .replace = true};
+        .space = calls->space, .session = &calls->session, .final = true, .replace = true};
     int result = fill(calls);
     if (result == BASE_OK)
-        result = space_read_block(calls->space, &calls->space->arenas[0].block, &sheet, &error);
+        result = space_read_block(calls->space, &calls->space->arenas[0].block, &counts, &error);
     if (result == BASE_OK)
-        result = space_read(&reading, &sheet, &error);
+        result = space_read(&reading, &counts, &error);
     if (result == BASE_OK) {
-        space_read_coverage(calls->space, &calls->rig);
+        space_read_coverage(calls->space, &calls->session);
         space_read_close(calls->space, 0);
     }
-    slab_sheet_free(&sheet);
+    slab_counts_free(&counts);
     return result;
 }
 
-/* Edges in the order of their calls: 3 (nobody knows to whom), 4 (no record), 5, 6, 7. */
+/* Edges in the order of their calls: 3 (callee unknown), 4 (no record), 5, 6, 7. */
 static bool is_whole(const struct profile *profile)
 {
     unsigned seen = 0;
@@ -98,7 +98,7 @@ static bool has_losses(const struct profile *profile)
     return false;
 }
 
-/* BASE_OK: everything was told, or a loss. */
+/* BASE_OK: everything was published, or a loss. */
 static int survey_build_and_read(void)
 {
     static const char *const names[] = {"*", NULL};
@@ -173,7 +173,7 @@ static bool runs_on(pid_t pid)
     return atomic_load(&shared->rounds) >= before + 3 && !atomic_load(&shared->wrong);
 }
 
-/* As it is here, where nobody changes it. */
+/* As it is here, where it is not changed. */
 static bool has_its_text(pid_t pid)
 {
     static uint8_t found[0x700];

@@ -1,5 +1,6 @@
-/* Hooks and bells whose places somebody else has changed: who makes way, what is told of it, and what stays for good. The text is an array
- * of the test's, changed by a helper of the test's; the clock is the test's too. */
+/* Hooks and doorbells whose places somebody else has changed: which make way, what is reported of it, and
+ * what stays for good. The text is an array of the test's, changed by a helper of the test's; the clock is
+ * the test's too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,11 +15,11 @@
 #include "calls_remove.h"
 #include "calls_uprobe.h"
 #include "proc_target.h"
-#include "space_build.h"
+#include "space_apply.h"
 #include "wire_loss.h"
 
 #define SECOND UINT64_C(1000000000)
-enum { HOOKS = 3, BELL = HOOKS, LOADER, PLACES, JUMP = 5, OURS = 4096 };
+enum { HOOKS = 3, DOORBELL = HOOKS, LOADER, PLACES, JUMP = 5, OURS = 4096 };
 
 static const uint8_t file[JUMP] = {0xf3, 0x0f, 0x1e, 0xfa, 0x55}, jump[JUMP] = {0xe9, 1, 2, 3, 4};
 static uint8_t text[PLACES][JUMP];
@@ -109,7 +110,7 @@ int __wrap_helper_trace_apply(struct helper *helper, pid_t pid, struct base_erro
     return base_fail(error, BASE_EBUSY, "changed");
 }
 
-/* Every byte is looked at before any is written. */
+/* Every byte is checked before any is written. */
 int __wrap_helper_trace_undo(struct helper *helper, pid_t pid, struct base_error *error);
 int __wrap_helper_trace_undo(struct helper *helper, pid_t pid, struct base_error *error)
 {
@@ -123,10 +124,10 @@ int __wrap_helper_trace_undo(struct helper *helper, pid_t pid, struct base_error
     return BASE_OK;
 }
 
-/* --- a process with hooks and bells --- */
+/* --- a process with hooks and doorbells --- */
 
 struct hooked {
-    struct space_rig rig;
+    struct space_session session;
     struct space space;
     struct space_object object;
     struct space_image planned;
@@ -161,8 +162,8 @@ static int begin(void **state)
         hooked->writes[i] = write_of(i);
         hooked->wanted[i] = 1;
     }
-    hooked->rig.profile = profile_new();
-    hooked->rig.helper.socket = -1;
+    hooked->session.profile = profile_new();
+    hooked->session.helper.socket = -1;
     hooked->header.hook_count = HOOKS;
     hooked->planned.plan.header = &hooked->header;
     hooked->patch =
@@ -181,20 +182,20 @@ static int begin(void **state)
                                    .doorbell_words = 0x20000,
                                    .doorbell_set = true};
     struct space_detached *detached = &hooked->space.detached;
-    const struct slab_write doorbell = write_of(BELL), loader = write_of(LOADER);
+    const struct slab_write doorbell = write_of(DOORBELL), loader = write_of(LOADER);
     detached->count = 1;
     detached->open = true;
     hooked->doorbell.creations = 1;
-    detached->changes[0] = space_build_change(&doorbell);
-    hooked->space.doorbell_change = space_build_change(&loader);
+    detached->changes[0] = space_apply_change(&doorbell);
+    hooked->space.doorbell_change = space_apply_change(&loader);
     *state = hooked;
-    return hooked->rig.profile ? 0 : -1;
+    return hooked->session.profile ? 0 : -1;
 }
 
 static int end(void **state)
 {
     struct hooked *hooked = *state;
-    profile_free(hooked->rig.profile);
+    profile_free(hooked->session.profile);
     free(hooked->object.lifted);
     free(hooked);
     return 0;
@@ -203,12 +204,12 @@ static int end(void **state)
 static void look(struct hooked *hooked)
 {
     now += SECOND;
-    calls_uprobe_tend(&hooked->space, &hooked->rig);
+    calls_uprobe_tend(&hooked->space, &hooked->session);
 }
 
 static uint64_t lost(const struct hooked *hooked, unsigned number)
 {
-    return hooked->rig.profile->losses[number];
+    return hooked->session.profile->losses[number];
 }
 
 /* A breakpoint, and behind it the file's bytes. */
@@ -218,7 +219,7 @@ static void expect_way(unsigned place)
     assert_memory_equal(text[place] + 1, file + 1, JUMP - 1);
 }
 
-static void nothing_is_done_where_nobody_was(void **state)
+static void nothing_is_done_where_nothing_was_changed(void **state)
 {
     struct hooked *hooked = *state;
     look(hooked);
@@ -241,20 +242,20 @@ static void a_hook_makes_way_once(void **state)
     assert_int_equal(hooked->doorbell.creations, 1);
     struct calls_remains remains;
     text[1][0] = file[0]; /* it goes */
-    assert_int_equal(calls_remove(&hooked->space, &hooked->rig, true, &remains, NULL), BASE_OK);
+    assert_int_equal(calls_remove(&hooked->space, &hooked->session, true, &remains, NULL), BASE_OK);
     assert_int_equal(remains.changes, 0);
     for (int i = 0; i < PLACES; i++)
         assert_memory_equal(text[i], file, JUMP);
 }
 
-/* Nobody hears births then: the door is closed, and the process traced (it is held). */
-static void a_bell_of_births_makes_way(void **state)
+/* Creation is not notified then: the doorbell is disabled, and the process traced (it is held). */
+static void a_doorbell_of_creations_makes_way(void **state)
 {
     struct hooked *hooked = *state;
-    text[BELL][0] = TRACE_MEMORY_BREAKPOINT;
+    text[DOORBELL][0] = TRACE_MEMORY_BREAKPOINT;
     for (int i = 0; i < 5; i++)
         look(hooked);
-    expect_way(BELL);
+    expect_way(DOORBELL);
     assert_int_equal(holds, 1);
     assert_int_equal(lost(hooked, WIRE_LOSS_TEXT_ALTERED), 1);
     assert_int_equal(hooked->space.detached.count, 0);
@@ -263,8 +264,9 @@ static void a_bell_of_births_makes_way(void **state)
     assert_true(hooked->space.doorbell_set);
 }
 
-/* Objects are loaded unheard from then on: it is never let go again, and nobody tries to set the bell. */
-static void the_loaders_bell_makes_way(void **state)
+/* Objects are loaded unnoticed from then on: tally never detaches again, and does not try to set the
+ * doorbell. */
+static void the_loaders_doorbell_makes_way(void **state)
 {
     struct hooked *hooked = *state;
     text[LOADER][0] = TRACE_MEMORY_BREAKPOINT;
@@ -277,19 +279,19 @@ static void the_loaders_bell_makes_way(void **state)
     assert_false(hooked->space.doorbell_set);
     assert_int_equal(hooked->space.doorbell_change.length, 0);
     assert_int_equal(hooked->doorbell.creations, 0);
-    assert_non_null(profile_meta(hooked->rig.profile, "calls_held"));
+    assert_non_null(profile_meta(hooked->session.profile, "calls_held"));
     hooked->space.doorbell_code = &hooked->code;
     now += 1000 * SECOND;
-    calls_detach_tend(&hooked->space, &hooked->rig);
+    calls_detach_tend(&hooked->space, &hooked->session);
     assert_false(hooked->space.detached.open);
 }
 
-/* Whoever wrote all of it may have kept our jump elsewhere. It was told when it was found, and the place is in no list any more when the
- * object has got other stubs. */
-static void what_others_took_is_told_once_and_keeps_memory(void **state)
+/* Others who wrote all of it may have kept our jump elsewhere. It was reported when it was found, and the
+ * place is in no list any more when the object has got other stubs. */
+static void what_others_overwrote_is_reported_once_and_keeps_memory(void **state)
 {
     static const uint8_t theirs[JUMP] = {TRACE_MEMORY_BREAKPOINT, 0x90, 0x90, 0x90, 0x90};
-    static const unsigned taken[] = {0, BELL, LOADER};
+    static const unsigned taken[] = {0, DOORBELL, LOADER};
     struct hooked *hooked = *state;
     struct calls_remains remains;
     for (size_t i = 0; i < 3; i++)
@@ -299,7 +301,7 @@ static void what_others_took_is_told_once_and_keeps_memory(void **state)
     assert_int_equal(holds, 1);
     assert_int_equal(lost(hooked, WIRE_LOSS_TEXT_ALTERED), 3);
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(calls_remove(&hooked->space, &hooked->rig, true, &remains, NULL), BASE_OK);
+        assert_int_equal(calls_remove(&hooked->space, &hooked->session, true, &remains, NULL), BASE_OK);
         assert_int_equal(remains.changes, 3);
         assert_int_equal(remains.published, 3);
         assert_int_equal(remains.probed, 0);
@@ -314,8 +316,9 @@ static void what_others_took_is_told_once_and_keeps_memory(void **state)
     }
 }
 
-/* What was lifted is the file's, but for the breakpoint: a fresh write of another hook there finds something else, as anywhere. */
-static void fresh_writes_spare_lifted_places(void **state)
+/* What was lifted is the file's, but for the breakpoint: a fresh write of another hook there finds something
+ * else, as anywhere. */
+static void fresh_writes_leave_lifted_places(void **state)
 {
     struct hooked *hooked = *state;
     struct base_error error = {0};
@@ -330,7 +333,7 @@ static void fresh_writes_spare_lifted_places(void **state)
     writes[1].hook = 2;
     *next = (struct space_patch){.owners = 1, .slab = {.writes = writes, .write_count = 2}};
     hooked->object.next = next;
-    assert_int_equal(space_build_apply(&hooked->space, &hooked->rig, &error), BASE_EBUSY);
+    assert_int_equal(space_apply(&hooked->space, &hooked->session, &error), BASE_EBUSY);
     assert_int_equal(hooked->wanted[0], 1);
     assert_int_equal(hooked->wanted[2], 0);
     assert_null(hooked->object.next);
@@ -339,12 +342,12 @@ static void fresh_writes_spare_lifted_places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nothing_is_done_where_nobody_was, begin, end),
+        cmocka_unit_test_setup_teardown(nothing_is_done_where_nothing_was_changed, begin, end),
         cmocka_unit_test_setup_teardown(a_hook_makes_way_once, begin, end),
-        cmocka_unit_test_setup_teardown(a_bell_of_births_makes_way, begin, end),
-        cmocka_unit_test_setup_teardown(the_loaders_bell_makes_way, begin, end),
-        cmocka_unit_test_setup_teardown(what_others_took_is_told_once_and_keeps_memory, begin, end),
-        cmocka_unit_test_setup_teardown(fresh_writes_spare_lifted_places, begin, end),
+        cmocka_unit_test_setup_teardown(a_doorbell_of_creations_makes_way, begin, end),
+        cmocka_unit_test_setup_teardown(the_loaders_doorbell_makes_way, begin, end),
+        cmocka_unit_test_setup_teardown(what_others_overwrote_is_reported_once_and_keeps_memory, begin, end),
+        cmocka_unit_test_setup_teardown(fresh_writes_leave_lifted_places, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static int plan_of(const char *path, const struct plan_function_request *request
     struct base_error error = {0};
     struct elf_image *image;
     assert_int_equal(elf_image_open(path, &image, &error), BASE_OK);
-    int result = plan_function_plan(image, path, requests, count, NULL, 0, functions, &error);
+    int result = plan_function_plan(image, path, requests, count, functions, &error);
     elf_image_close(image);
     if (result < 0)
         print_message("# %s\n", error.text);
@@ -178,7 +178,7 @@ static void test_reasons(void **state)
         const struct plan_hookable *function = find(&found, wanted[i].name);
         assert_non_null(function);
         if (function->reason != wanted[i].reason)
-            print_message("# %s: %s\n", wanted[i].name, stub_reason_name(function->reason));
+            print_message("# %s: %s\n", wanted[i].name, stub_reason_text(function->reason));
         assert_int_equal(function->reason, wanted[i].reason);
         assert_true(function->reason ? function->length == 0 : function->length >= 5);
     }

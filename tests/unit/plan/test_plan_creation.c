@@ -1,6 +1,7 @@
-/* test_plan_creation.c - which functions lead to births: of an assembled library, of this machine's libc, of others.
+/* test_plan_creation.c - which functions create threads or processes: of an assembled library, of this
+ * machine's libc, of others.
  *
- *     test_births FIXTURE ENTERED NAMELESS COMPATIBLE */
+ *     test_plan_creation FIXTURE ENTERED NAMELESS COMPATIBLE */
 #include <dlfcn.h>
 #include <link.h>
 #include <setjmp.h>
@@ -25,7 +26,7 @@ struct found {
     struct plan_creations creations;
 };
 
-static struct found find(const char *path)
+static struct found find_in(const char *path)
 {
     struct found found = {0};
     struct base_error error = {0};
@@ -35,7 +36,7 @@ static struct found find(const char *path)
     return found;
 }
 
-static void forget(struct found *found)
+static void free_found(struct found *found)
 {
     plan_creation_free(&found->creations);
     elf_image_close(found->image);
@@ -68,29 +69,29 @@ static void every_form_is_understood(void **state)
         unsigned past; /* from its start; 0: its end */
         unsigned length;
     } forms[] = {
-        {"births_plain", PLAN_CREATION_ALWAYS, 7, 5},
-        {"births_harmless", -1, 0, 0},
-        {"births_zero", -1, 0, 0},
-        {"births_hoisted", -1, 0, 0},
-        {"births_hoisted_clone", PLAN_CREATION_ALWAYS, 15, 6},
-        {"births_two_ways", PLAN_CREATION_ALWAYS, 18, 9},
-        {"births_by_first", PLAN_CREATION_BY_RDI, 11, 6},
-        {"births_by_second", PLAN_CREATION_BY_RSI, 8, 6},
-        {"births_from_memory", PLAN_CREATION_ALWAYS, 8, 6},
-        {"births_immediate", -1, 0, 0},
-        {"births_unwound", PLAN_CREATION_ALWAYS, 12, 5},
+        {"creation_plain", PLAN_CREATION_ALWAYS, 7, 5},
+        {"creation_harmless", -1, 0, 0},
+        {"creation_zero", -1, 0, 0},
+        {"creation_hoisted", -1, 0, 0},
+        {"creation_hoisted_clone", PLAN_CREATION_ALWAYS, 15, 6},
+        {"creation_two_ways", PLAN_CREATION_ALWAYS, 18, 9},
+        {"creation_by_first", PLAN_CREATION_BY_RDI, 11, 6},
+        {"creation_by_second", PLAN_CREATION_BY_RSI, 8, 6},
+        {"creation_from_memory", PLAN_CREATION_ALWAYS, 8, 6},
+        {"creation_immediate", -1, 0, 0},
+        {"creation_unwound", PLAN_CREATION_ALWAYS, 12, 5},
     };
-    struct found found = find(paths[FIXTURE]);
+    struct found found = find_in(paths[FIXTURE]);
     void *library = dlopen(paths[FIXTURE], RTLD_NOW);
     assert_non_null(library);
     assert_false(found.creations.is_raw);
-    unsigned creations = 1; /* births_loops */
+    unsigned creations = 1; /* creation_loops */
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         uint64_t start = symbol(library, forms[i].name);
         const struct plan_creation *creation = at(&found, start);
         assert_true(start);
         if ((creation != NULL) != (forms[i].argument >= 0))
-            fail_msg("%s: %s", forms[i].name, creation ? "it leads to no birth" : "not found");
+            fail_msg("%s: %s", forms[i].name, creation ? "it creates nothing" : "not found");
         if (!creation)
             continue;
         if (creation->argument != forms[i].argument || creation->past - start != forms[i].past ||
@@ -99,28 +100,28 @@ static void every_form_is_understood(void **state)
                      (unsigned long long)(creation->past - start), creation->length);
         creations++;
     }
-    const struct plan_creation *loops = at(&found, symbol(library, "births_loops"));
+    const struct plan_creation *loops = at(&found, symbol(library, "creation_loops"));
     assert_non_null(loops);
     assert_true(loops->past == loops->end && loops->end > loops->start);
     assert_int_equal(found.creations.count, creations);
     dlclose(library);
-    forget(&found);
+    free_found(&found);
 }
 
-static void what_no_bell_can_tell_of_is_bare(void **state)
+static void what_no_doorbell_can_precede_is_raw(void **state)
 {
     (void)state;
     for (int i = ENTERED; i < ARGUMENTS; i++) {
-        struct found found = find(paths[i]);
+        struct found found = find_in(paths[i]);
         if (!found.creations.is_raw)
-            fail_msg("%s has a bare door", paths[i]);
+            fail_msg("%s has no raw syscall site", paths[i]);
         assert_true(found.creations.raw > 0);
         assert_true(found.creations.count >= 8); /* the others are found all the same */
-        forget(&found);
+        free_found(&found);
     }
 }
 
-static void the_libc_of_this_process_can_have_bells(void **state)
+static void the_libc_of_this_process_can_have_doorbells(void **state)
 {
     (void)state;
     static const char *const creations[] = {"clone", "vfork", "execve", "execveat", "fexecve", "syscall"};
@@ -131,9 +132,10 @@ static void the_libc_of_this_process_can_have_bells(void **state)
     void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
     if (!libc || !dladdr((void *)(uintptr_t)dlsym(libc, "execve"), &info))
         skip();
-    struct found found = find(info.dli_fname);
+    struct found found = find_in(info.dli_fname);
     if (found.creations.is_raw)
-        fail_msg("%s has a bare door at 0x%llx", info.dli_fname, (unsigned long long)found.creations.raw);
+        fail_msg("%s has a raw syscall site at 0x%llx", info.dli_fname,
+                 (unsigned long long)found.creations.raw);
     for (size_t i = 0; i < sizeof creations / sizeof *creations; i++) {
         const struct plan_creation *creation = at(&found, symbol(libc, creations[i]));
         if (!creation)
@@ -147,29 +149,29 @@ static void the_libc_of_this_process_can_have_bells(void **state)
         if (at(&found, symbol(libc, harmless[i])))
             fail_msg("%s is among them", harmless[i]);
     assert_true(found.creations.count < 20);
-    forget(&found);
+    free_found(&found);
 }
 
-static void others_are_looked_at(void **state)
+static void others_are_searched(void **state)
 {
     (void)state;
     static const char musl[] = "/lib/ld-musl-x86_64.so.1";
-    struct found own = find("/proc/self/exe"); /* has none, or is sanitised: then those of the sanitiser */
-    forget(&own);
+    struct found own = find_in("/proc/self/exe"); /* has none, or is sanitised: then those of the sanitiser */
+    free_found(&own);
     if (access(musl, R_OK) != 0)
         skip();
-    struct found found = find(musl);
-    assert_true(found.creations.count >= 4); /* some of its doors have no name */
-    forget(&found);
+    struct found found = find_in(musl);
+    assert_true(found.creations.count >= 4); /* some of its functions have no name */
+    free_found(&found);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_is_understood),
-        cmocka_unit_test(what_no_bell_can_tell_of_is_bare),
-        cmocka_unit_test(the_libc_of_this_process_can_have_bells),
-        cmocka_unit_test(others_are_looked_at),
+        cmocka_unit_test(what_no_doorbell_can_precede_is_raw),
+        cmocka_unit_test(the_libc_of_this_process_can_have_doorbells),
+        cmocka_unit_test(others_are_searched),
     };
     if (argc != ARGUMENTS)
         return 2;

@@ -1,4 +1,5 @@
-/* test_plan_fuzz.c - random programs, whose writer knows every call: what is planned must be what the writer says.
+/* test_plan_fuzz.c - random programs, whose writer knows every call: what is planned must be what the writer
+ * says.
  *
  * A program is a list of functions, each a list of instructions from a small stock, put together at random:
  * arithmetic in several lengths, pushes, jumps forward over a few instructions, direct calls, tail jumps,
@@ -44,8 +45,8 @@ static unsigned pick(struct program *program, unsigned below)
     return (unsigned)(program->random >> 33) % below;
 }
 
-static struct record *put(struct program *program, unsigned function, enum what what, const void *bytes,
-                          unsigned length)
+static struct record *put_instruction(struct program *program, unsigned function, enum what what,
+                                      const void *bytes, unsigned length)
 {
     struct record *record = &program->records[program->count++];
     *record = (struct record){
@@ -72,7 +73,7 @@ static void put_plain(struct program *program, unsigned function)
         {"\x48\x81\xc7\x00\x01\x00\x00", 7}, /* add rdi, 256 */
     };
     unsigned which = pick(program, sizeof stock / sizeof *stock);
-    put(program, function, PLAIN, stock[which].bytes, stock[which].length);
+    put_instruction(program, function, PLAIN, stock[which].bytes, stock[which].length);
 }
 
 static void put_indirect(struct program *program, unsigned function)
@@ -90,8 +91,8 @@ static void put_indirect(struct program *program, unsigned function)
         {"\xff\x94\x24\x80\x00\x00\x00", 7}, /* call [rsp+128] */
     };
     unsigned which = pick(program, sizeof stock / sizeof *stock);
-    put(program, function, stock[which].length < 5 ? SHORT_CALL : LONG_CALL, stock[which].bytes,
-        stock[which].length);
+    put_instruction(program, function, stock[which].length < 5 ? SHORT_CALL : LONG_CALL, stock[which].bytes,
+                    stock[which].length);
 }
 
 /* Displacements are filled in when all starts are known. */
@@ -99,7 +100,7 @@ static void put_direct(struct program *program, unsigned function, enum what wha
 {
     static const uint8_t call[5] = {0xe8}, jump[5] = {0xe9}, branch[6] = {0x0f, 0x84};
     const void *bytes = what == CALL ? call : what == TAIL ? jump : branch;
-    struct record *record = put(program, function, what, bytes, what == BRANCH ? 6 : 5);
+    struct record *record = put_instruction(program, function, what, bytes, what == BRANCH ? 6 : 5);
     do
         record->target = pick(program, FUNCTIONS);
     while (record->target == function);
@@ -108,16 +109,16 @@ static void put_direct(struct program *program, unsigned function, enum what wha
 /* je over the next one to three instructions; jumps behind the function's last are left out by the caller. */
 static void put_forward(struct program *program, unsigned function)
 {
-    put(program, function, FORWARD, "\x74\x00", 2)->target = 1 + pick(program, 3);
+    put_instruction(program, function, FORWARD, "\x74\x00", 2)->target = 1 + pick(program, 3);
 }
 
 static void write_function(struct program *program, unsigned function)
 {
     unsigned instructions = 4 + pick(program, 40), first = program->count;
     program->starts[function] = PLAN_ELF_TEXT + program->size;
-    put(program, function, PUSH, "\x53", 1); /* push rbx */
-    put(program, function, PLAIN, "\x48\x31\xdb",
-        3); /* xor rbx, rbx: no function reads the flags it is entered with */
+    put_instruction(program, function, PUSH, "\x53", 1); /* push rbx */
+    put_instruction(program, function, PLAIN, "\x48\x31\xdb",
+                    3); /* xor rbx, rbx: no function reads the flags it is entered with */
     for (unsigned i = 0; i < instructions; i++) {
         switch (pick(program, 10)) {
         case 0:
@@ -134,21 +135,21 @@ static void write_function(struct program *program, unsigned function)
             put_forward(program, function);
             break;
         case 5:
-            put(program, function, PUSH, "\x56", 1); /* push rsi */
+            put_instruction(program, function, PUSH, "\x56", 1); /* push rsi */
             break;
         default:
             put_plain(program, function);
         }
     }
     for (unsigned i = 0; i < 3; i++) /* so that each jump forward has a target */
-        put(program, function, PLAIN, "\x90", 1);
+        put_instruction(program, function, PLAIN, "\x90", 1);
     unsigned end = pick(program, 4);
     if (end == 0)
         put_direct(program, function, TAIL);
     else if (end == 1)
-        put(program, function, SHORT_TAIL, "\xff\x60\x18", 3); /* jmp [rax+24] */
+        put_instruction(program, function, SHORT_TAIL, "\xff\x60\x18", 3); /* jmp [rax+24] */
     else
-        put(program, function, RETURN, "\xc3", 1);
+        put_instruction(program, function, RETURN, "\xc3", 1);
     for (unsigned i = first; i < program->count; i++)
         if (program->records[i].what == FORWARD) {
             struct record *target = &program->records[i + 1 + program->records[i].target];
@@ -203,7 +204,7 @@ static bool reaches_stack(const struct record *record)
 
 /* The fewest instructions before a short call that make five bytes: all plain, none after the first
  * entered. */
-static struct verdict judge_short(const struct program *program, unsigned index)
+static struct verdict expect_short(const struct program *program, unsigned index)
 {
     const struct record *call = &program->records[index];
     uint64_t end = call->address + call->length;
@@ -225,7 +226,7 @@ static struct verdict judge_short(const struct program *program, unsigned index)
 }
 
 /* With `named`, every function has a symbol and is thereby proven; else only what is called is. */
-static struct verdict judge(const struct program *program, unsigned index, bool named)
+static struct verdict expect_site(const struct program *program, unsigned index, bool named)
 {
     const struct record *record = &program->records[index];
     struct verdict whole = {0, record->address, record->length};
@@ -247,7 +248,7 @@ static struct verdict judge(const struct program *program, unsigned index, bool 
         return whole;
     case SHORT_CALL:
     case SHORT_TAIL:
-        return judge_short(program, index);
+        return expect_short(program, index);
     default:
         return (struct verdict){0};
     }
@@ -259,7 +260,7 @@ static void compare(const struct program *program, const struct plan *plan, bool
     uint64_t found = 0;
     for (unsigned i = 0; i < program->count; i++) {
         const struct record *record = &program->records[i];
-        struct verdict verdict = judge(program, i, named);
+        struct verdict verdict = expect_site(program, i, named);
         found += record->what >= CALL && record->what <= SHORT_TAIL;
         if (verdict.kind == 0)
             continue;

@@ -41,7 +41,7 @@ static const struct plan_function_request requests[] = {{.name = "linkage_plain@
                                                         {.name = "linkage_plain"},
                                                         {.name = "linkage_nobody@plt"},
                                                         {.name = "linkage_ifunc@plt", .image = "/nowhere*"}};
-enum { WISHES = sizeof requests / sizeof *requests };
+enum { REQUESTS = sizeof requests / sizeof *requests };
 
 static void check(const char *path, size_t wanted)
 {
@@ -50,7 +50,7 @@ static void check(const char *path, size_t wanted)
     struct plan_slots slots;
     struct base_error error = {0};
     assert_int_equal(plan_slots_make(image, &slots, &error), BASE_OK);
-    assert_int_equal(plan_linkage_add(image, path, requests, WISHES, &found, &error), BASE_OK);
+    assert_int_equal(plan_linkage_add(image, path, requests, REQUESTS, &found, &error), BASE_OK);
     assert_int_equal(found.count, wanted);
     for (size_t i = 0; i < found.count; i++) {
         const struct plan_hookable *stub = &found.items[i];
@@ -78,8 +78,8 @@ static void test_programs(void **state)
     check(programs[3], 0);
 }
 
-/* Nothing is looked for, and what is there stays, when no wish is one for a stub. */
-static void test_no_wish(void **state)
+/* Nothing is looked for, and what is there stays, when no request is one for a stub. */
+static void test_no_request(void **state)
 {
     (void)state;
     struct elf_image *image = opened(programs[0]);
@@ -97,7 +97,7 @@ static void test_no_wish(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_programs), cmocka_unit_test(test_no_wish)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_programs), cmocka_unit_test(test_no_request)};
     if (argc != 5)
         return 2;
     programs = argv + 1;

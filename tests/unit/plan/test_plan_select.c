@@ -42,7 +42,7 @@ static void globs_leave_images_out(void **state)
     assert_false(plan_select_image("libcrypto.so.3", out, 2));
     assert_false(plan_select_image("libssl.so.3", out, 2));
     assert_true(plan_select_image("libz.so.1", out, 2));
-    assert_false(plan_select_image("libc.so.6", out, 2)); /* as ever */
+    assert_false(plan_select_image("libc.so.6", out, 2)); /* by default */
     assert_false(plan_select_image("libc.so.6", mixed, 2));
     assert_true(plan_select_image("libm.so.6", mixed, 2));
     assert_false(plan_select_image("libpng16.so.16", both, 2));
@@ -95,7 +95,7 @@ static void names_choose_callers_and_callees(void **state)
     expect("nothing", "0000");
 }
 
-/* Each glob is told of, though the first has already decided. */
+/* Each glob that matches is marked, though the first has already decided. */
 static void names_that_some_function_has(void **state)
 {
     (void)state;

@@ -332,8 +332,7 @@ static void a_process_without_us_is_left_alone(void **state)
     finish(pid);
 }
 
-/* Somebody calls from our memory, and will come back there: the text is put back, the memory stays for
- * him. */
+/* A thread calls from our memory, and will come back there: the text is put back, the memory stays. */
 static void rest(void)
 {
     atomic_store(&shared->ready, 1);
@@ -365,7 +364,7 @@ static void expect_kept(void (*child)(void))
     finish(pid);
 }
 
-static void memory_stays_for_whoever_comes_back(void **state)
+static void memory_stays_where_a_thread_comes_back(void **state)
 {
     (void)state;
     expect_kept(live_inside);
@@ -382,7 +381,8 @@ static void expect_gone(void (*child)(void))
     finish(pid);
 }
 
-/* Somebody else changed a place that led to code, when it was left: from then on code stays, whoever looks. */
+/* Somebody else changed a place that led to code, when it was left: from then on code stays, whatever is
+ * tried. */
 static void note_code(pid_t pid)
 {
     struct helper helper;
@@ -497,7 +497,7 @@ static void live_interrupted(void)
     ((void (*)(void))(uintptr_t)(shared->code + INNER_ENTRY))();
 }
 
-static void memory_stays_for_who_was_interrupted_there(void **state)
+static void memory_stays_where_a_thread_was_interrupted(void **state)
 {
     (void)state;
     expect_kept(live_interrupted);
@@ -547,7 +547,7 @@ static void gs_bases_of_ours_go_and_those_of_the_program_stay(void **state)
         expect_gs(others[i], others[i]);
 }
 
-static void who_is_gone_is_an_error(void **state)
+static void an_ended_process_is_an_error(void **state)
 {
     struct remains_cleaned cleaned;
     struct base_error error = {0};
@@ -560,8 +560,8 @@ static void who_is_gone_is_an_error(void **state)
     assert_string_not_equal(error.text, "");
 }
 
-/* A tally that lives has it: it is told, and nothing is changed. */
-static void who_is_followed_is_left_alone(void **state)
+/* A tally that runs has it: that is reported, and nothing is changed. */
+static void a_followed_process_is_left_alone(void **state)
 {
     struct remains_cleaned cleaned;
     struct base_error error = {0};
@@ -584,14 +584,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(our_changes_go_and_others_stay),
         cmocka_unit_test(a_process_without_us_is_left_alone),
-        cmocka_unit_test(memory_stays_for_whoever_comes_back),
+        cmocka_unit_test(memory_stays_where_a_thread_comes_back),
         cmocka_unit_test(what_was_noted_stays_for_good),
         cmocka_unit_test(a_number_keeps_no_memory),
         cmocka_unit_test(what_hooks_left_on_a_stack_keeps_no_memory),
-        cmocka_unit_test(memory_stays_for_who_was_interrupted_there),
+        cmocka_unit_test(memory_stays_where_a_thread_was_interrupted),
         cmocka_unit_test(gs_bases_of_ours_go_and_those_of_the_program_stay),
-        cmocka_unit_test(who_is_gone_is_an_error),
-        cmocka_unit_test(who_is_followed_is_left_alone),
+        cmocka_unit_test(an_ended_process_is_an_error),
+        cmocka_unit_test(a_followed_process_is_left_alone),
     };
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return shared == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);

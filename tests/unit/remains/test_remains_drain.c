@@ -1,4 +1,4 @@
-/* What keeps memory mapped as --calls leaves a process: words on a stack, as told by the test. */
+/* What keeps memory mapped as --calls leaves a process: words on a stack, as given by the test. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,7 +104,9 @@ static bool is_unmapped(void)
     const struct remains_ranges ranges = {&code, 1, 1};
     uint64_t left = 0;
     world.unmapped = 0;
-    assert_int_equal(remains_drain_memory(NULL, 1, &ranges, 0, true, &left, NULL), BASE_OK);
+    assert_int_equal(remains_drain_memory(&(struct remains_memory){.pid = 1, .ranges = &ranges, .stay = true},
+                                          &left, NULL),
+                     BASE_OK);
     assert_int_equal(left, world.unmapped ? 0 : SIZE);
     return world.unmapped != 0;
 }

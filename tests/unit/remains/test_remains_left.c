@@ -1,5 +1,5 @@
-/* What is tried again where something stayed, how often, and for how long: on a clock of the test's own, beside removals of the test's
- * own. */
+/* What is tried again where something stayed, how often, and for how long: on a clock of the test's own,
+ * beside removals of the test's own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ static void what_may_pass_is_tried_again(void **state)
     remains_left_free(&left);
 }
 
-/* Somebody may lead there whom no look at the process shows. */
+/* Others may still jump there, which nothing in the process shows. */
 static void what_stays_for_good_is_not(void **state)
 {
     struct remains_left left = {0}, other = {0};
@@ -84,7 +84,7 @@ static void what_stays_for_good_is_not(void **state)
     remains_left_free(&left);
 }
 
-/* A try for one list removes what the other tells of. */
+/* A try for one list removes what is in the other. */
 static void nor_for_the_other_list(void **state)
 {
     struct remains_left agent = {0}, calls = {0};

@@ -64,7 +64,7 @@ static void map_windows(struct slab_subject *subject)
 {
     for (uint32_t i = 0; i < subject->plan.header->hook_count; i++) {
         uint64_t low, high;
-        bool there = !slab_window(&subject->plan, i, subject->bias, &low, &high);
+        bool there = !slab_hook_window(&subject->plan, i, subject->bias, &low, &high);
         for (size_t j = 1; j < subject->region_count; j++)
             there =
                 there || (subject->regions[j].address >= low && subject->regions[j].address + WINDOW <= high);

@@ -23,12 +23,12 @@ struct slab_subject {
     uint64_t bias;
     struct plan plan;
     struct slab slab;
-    struct slab_region
-        regions[SLAB_SUBJECT_REGIONS]; /* the first: slab, then block; others: windows of endbr64 hooks */
+    /* The first: slab, then block; others: windows of endbr64 hooks. */
+    struct slab_region regions[SLAB_SUBJECT_REGIONS];
     size_t region_count;
     bool resolves; /* set before prepare: calls through linkage stubs go straight to their ends */
-    bool
-        guesses; /* set before prepare: the stubs of indirect sites try one hook each, site by site another */
+    /* Set before prepare: the stubs of indirect sites try one hook each, site by site another. */
+    bool guesses;
     const uint8_t *wanted; /* set before prepare; borrowed; NULL: all */
     struct slab_guess tried[SLAB_GUESSES];
     uint8_t *place;

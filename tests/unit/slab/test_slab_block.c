@@ -22,7 +22,7 @@
 struct fixture {
     int file;
     struct slab_block block, other; /* the second half of the file, and the first */
-    struct slab_sheet sheet;
+    struct slab_counts counts;
 };
 
 static int set_up(void **state)
@@ -42,8 +42,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *fixture = *state;
-    slab_sheet_free(&fixture->sheet);
-    assert_null(fixture->sheet.words);
+    slab_counts_free(&fixture->counts);
+    assert_null(fixture->counts.words);
     close(fixture->file);
     free(fixture);
     return 0;
@@ -98,16 +98,16 @@ static void read_block(struct fixture *fixture, const struct slab_block *block, 
                        const struct slab_hook_range *hooks, size_t ranges)
 {
     blkcnt_t before = real_memory(fixture->file);
-    assert_int_equal(slab_sheet_add(&fixture->sheet, block, word_end, hooks, ranges, NULL), BASE_OK);
+    assert_int_equal(slab_counts_add(&fixture->counts, block, word_end, hooks, ranges, NULL), BASE_OK);
     assert_int_equal(real_memory(fixture->file), before);
 }
 
-static uint64_t calls_of(const struct slab_sheet *sheet, uint64_t return_address, uint32_t word)
+static uint64_t calls_of(const struct slab_counts *counts, uint64_t return_address, uint32_t word)
 {
     uint64_t calls = 0;
-    for (size_t i = 0; i < sheet->arrival_count; i++)
-        if (sheet->arrivals[i].return_address == return_address && sheet->arrivals[i].word == word)
-            calls += sheet->arrivals[i].calls;
+    for (size_t i = 0; i < counts->arrival_count; i++)
+        if (counts->arrivals[i].return_address == return_address && counts->arrivals[i].word == word)
+            calls += counts->arrivals[i].calls;
     return calls;
 }
 
@@ -152,10 +152,10 @@ static void a_first_table_may_be_a_larger_one(void **state)
         set_entry(block, 0, 0x401000, 100, 3);
         set_entry(block, entries - 1, 0x402000, 100, 4);
         read_block(fixture, block, 200, &hooks, 1);
-        assert_int_equal(fixture->sheet.arrival_count, 2);
-        assert_int_equal(calls_of(&fixture->sheet, 0x401000, 100), 3);
-        assert_int_equal(calls_of(&fixture->sheet, 0x402000, 100), 4);
-        slab_sheet_free(&fixture->sheet);
+        assert_int_equal(fixture->counts.arrival_count, 2);
+        assert_int_equal(calls_of(&fixture->counts, 0x401000, 100), 3);
+        assert_int_equal(calls_of(&fixture->counts, 0x402000, 100), 4);
+        slab_counts_free(&fixture->counts);
     }
 }
 
@@ -171,17 +171,17 @@ static void counters_are_added_up(void **state)
         set_word(block, SLAB_BLOCK_WORDS - 1, 1ull << 40);
         read_block(fixture, block, SLAB_BLOCK_WORDS, NULL, 0);
     }
-    assert_int_equal(fixture->sheet.word_count, SLAB_BLOCK_WORDS);
-    assert_int_equal(fixture->sheet.words[0], 0); /* the header's words are no counters */
-    assert_int_equal(fixture->sheet.words[1], 0);
-    assert_int_equal(fixture->sheet.words[STUB_BLOCK_WORDS], 11);
-    assert_int_equal(fixture->sheet.words[100000], 14);
-    assert_int_equal(fixture->sheet.words[SLAB_BLOCK_WORDS - 1], 2ull << 40);
+    assert_int_equal(fixture->counts.word_count, SLAB_BLOCK_WORDS);
+    assert_int_equal(fixture->counts.words[0], 0); /* the header's words are no counters */
+    assert_int_equal(fixture->counts.words[1], 0);
+    assert_int_equal(fixture->counts.words[STUB_BLOCK_WORDS], 11);
+    assert_int_equal(fixture->counts.words[100000], 14);
+    assert_int_equal(fixture->counts.words[SLAB_BLOCK_WORDS - 1], 2ull << 40);
     uint64_t sum = 0;
-    for (size_t i = 0; i < fixture->sheet.word_count; i++)
-        sum += fixture->sheet.words[i];
+    for (size_t i = 0; i < fixture->counts.word_count; i++)
+        sum += fixture->counts.words[i];
     assert_int_equal(sum, 25 + (2ull << 40));
-    assert_int_equal(fixture->sheet.arrival_count, 0);
+    assert_int_equal(fixture->counts.arrival_count, 0);
 }
 
 static void what_has_no_number_yet_is_not_read(void **state)
@@ -193,14 +193,14 @@ static void what_has_no_number_yet_is_not_read(void **state)
     set_entry(&fixture->block, 0, 0x401000, 99, 3);
     set_entry(&fixture->block, 1, 0x401000, 100, 4);
     read_block(fixture, &fixture->block, 100, &hooks, 1);
-    assert_int_equal(fixture->sheet.word_count, 100);
-    assert_int_equal(fixture->sheet.words[99], 1);
-    assert_int_equal(fixture->sheet.arrival_count, 1);
-    assert_int_equal(calls_of(&fixture->sheet, 0x401000, 99), 3);
-    read_block(fixture, &fixture->block, 101, &hooks, 1); /* the sheet grows */
-    assert_int_equal(fixture->sheet.word_count, 101);
-    assert_int_equal(fixture->sheet.words[99], 2);
-    assert_int_equal(fixture->sheet.words[100], 2);
+    assert_int_equal(fixture->counts.word_count, 100);
+    assert_int_equal(fixture->counts.words[99], 1);
+    assert_int_equal(fixture->counts.arrival_count, 1);
+    assert_int_equal(calls_of(&fixture->counts, 0x401000, 99), 3);
+    read_block(fixture, &fixture->block, 101, &hooks, 1); /* the counts grow */
+    assert_int_equal(fixture->counts.word_count, 101);
+    assert_int_equal(fixture->counts.words[99], 2);
+    assert_int_equal(fixture->counts.words[100], 2);
 }
 
 /* Hooks whose words lie across the end of a page that is alone (510, 511 | 512), and of what is read at once
@@ -219,14 +219,14 @@ static void hooks_lie_across_borders(void **state)
         set_word(block, firsts[i] + 2, 1000 + i);
     }
     read_block(fixture, block, 30000, hooks, 5);
-    assert_int_equal(fixture->sheet.arrival_count, 8);
+    assert_int_equal(fixture->counts.arrival_count, 8);
     for (size_t i = 0; i < 8; i++) {
-        assert_int_equal(calls_of(&fixture->sheet, 0x400000 + i, firsts[i]), 100 + i);
-        assert_int_equal(fixture->sheet.words[firsts[i]], 0);
-        assert_int_equal(fixture->sheet.words[firsts[i] + 1], 0);
-        assert_int_equal(fixture->sheet.words[firsts[i] + 2], 1000 + i);
+        assert_int_equal(calls_of(&fixture->counts, 0x400000 + i, firsts[i]), 100 + i);
+        assert_int_equal(fixture->counts.words[firsts[i]], 0);
+        assert_int_equal(fixture->counts.words[firsts[i] + 1], 0);
+        assert_int_equal(fixture->counts.words[firsts[i] + 2], 1000 + i);
         bool follows = i > 0 && firsts[i - 1] + STUB_HOOK_WORDS == firsts[i];
-        assert_int_equal(fixture->sheet.words[firsts[i] - 1], follows ? 999 + i : 1);
+        assert_int_equal(fixture->counts.words[firsts[i] - 1], follows ? 999 + i : 1);
     }
 }
 
@@ -242,10 +242,10 @@ static void half_a_hook_takes_no_other_hooks_name(void **state)
     set_word(&fixture->block, 511, 0x402000);
     set_word(&fixture->block, 1025, 9); /* 511 + 3 * 171 = 1024: named by nobody */
     read_block(fixture, &fixture->block, 2000, &hooks, 1);
-    assert_int_equal(fixture->sheet.arrival_count, 3);
-    assert_int_equal(calls_of(&fixture->sheet, 0x401000, 505), 5);
-    assert_int_equal(calls_of(&fixture->sheet, 0, 508), 7);
-    assert_int_equal(calls_of(&fixture->sheet, 0, 1024), 9);
+    assert_int_equal(fixture->counts.arrival_count, 3);
+    assert_int_equal(calls_of(&fixture->counts, 0x401000, 505), 5);
+    assert_int_equal(calls_of(&fixture->counts, 0, 508), 7);
+    assert_int_equal(calls_of(&fixture->counts, 0, 1024), 9);
 }
 
 static void entries_lie_across_borders(void **state)
@@ -259,11 +259,11 @@ static void entries_lie_across_borders(void **state)
     size_t expected = 0;
     for (uint64_t i = 0; i < ENTRIES; i++)
         if (i % 127 < 3 || i % 2047 < 4) {
-            assert_int_equal(calls_of(&fixture->sheet, 0x400000 + i, (uint32_t)(100 + 3 * (i % 1000))),
+            assert_int_equal(calls_of(&fixture->counts, 0x400000 + i, (uint32_t)(100 + 3 * (i % 1000))),
                              i + 1);
             expected++;
         }
-    assert_int_equal(fixture->sheet.arrival_count, expected);
+    assert_int_equal(fixture->counts.arrival_count, expected);
     assert_true(expected > 90);
 }
 
@@ -277,14 +277,14 @@ static void unfinished_entries_are_no_arrivals(void **state)
     set_entry_at(block, table_of(block), 1, (struct stub_table_entry){0x401000, 800, 0, 0});
     set_entry_at(block, table_of(block), 2, (struct stub_table_entry){0, 800, 9, 0});
     read_block(fixture, block, 200, &hooks, 1);
-    assert_int_equal(fixture->sheet.arrival_count, 0);
+    assert_int_equal(fixture->counts.arrival_count, 0);
 }
 
 static void equal_pairs_become_one(void **state)
 {
     struct fixture *fixture = *state;
     struct slab_hook_range hooks = {100, 10};
-    slab_sheet_sort(&fixture->sheet); /* of nothing */
+    slab_counts_sort(&fixture->counts); /* of nothing */
     for (unsigned i = 0; i < 2; i++) {
         const struct slab_block *block = i ? &fixture->block : &fixture->other;
         set_word(block, 100, 0x401000 + i);
@@ -295,14 +295,14 @@ static void equal_pairs_become_one(void **state)
         set_entry(block, 8, ~0x123ull, 103, 10000); /* a mark */
         read_block(fixture, block, 200, &hooks, 1);
     }
-    slab_sheet_sort(&fixture->sheet);
+    slab_counts_sort(&fixture->counts);
     static const struct slab_arrival sorted[] = {
         {0x401000, 100, 221}, {0x401000, 103, 2000}, {0x401001, 100, 1}, {~0x123ull, 103, 20000}};
-    assert_int_equal(fixture->sheet.arrival_count, 4);
+    assert_int_equal(fixture->counts.arrival_count, 4);
     for (size_t i = 0; i < 4; i++) {
-        assert_int_equal(fixture->sheet.arrivals[i].return_address, sorted[i].return_address);
-        assert_int_equal(fixture->sheet.arrivals[i].word, sorted[i].word);
-        assert_int_equal(fixture->sheet.arrivals[i].calls, sorted[i].calls);
+        assert_int_equal(fixture->counts.arrivals[i].return_address, sorted[i].return_address);
+        assert_int_equal(fixture->counts.arrivals[i].word, sorted[i].word);
+        assert_int_equal(fixture->counts.arrivals[i].calls, sorted[i].calls);
     }
 }
 
@@ -316,24 +316,24 @@ static void a_table_grows_when_more_than_half_is_used(void **state)
     uint64_t first = table_of(block);
     for (uint64_t i = 0; i < ENTRIES / 2; i++)
         set_entry(block, 2 * i, 0x400000 + i, 100, 1);
-    assert_int_equal(slab_block_tend(block, NULL), BASE_OK);
+    assert_int_equal(slab_block_grow(block, NULL), BASE_OK);
     assert_int_equal(table_of(block), first);
     set_entry(block, 1, 0x500000, 100, 1);
-    assert_int_equal(slab_block_tend(block, NULL), BASE_OK);
+    assert_int_equal(slab_block_grow(block, NULL), BASE_OK);
     uint64_t second = table_of(block);
     assert_true(second >= first + sizeof(struct stub_table) + ENTRIES * sizeof(struct stub_table_entry));
     assert_int_equal(second % PAGE, 0);
     assert_int_equal(word_at(block, second), 2 * ENTRIES - 1);
-    assert_int_equal(word_at(block, first), ENTRIES - 1); /* who is in the old one still finds its mask */
-    assert_int_equal(slab_block_tend(block, NULL), BASE_OK);
+    assert_int_equal(word_at(block, first), ENTRIES - 1); /* a thread in the old one still finds its mask */
+    assert_int_equal(slab_block_grow(block, NULL), BASE_OK);
     assert_int_equal(table_of(block), second);
     assert_int_equal(block->tables, 2);
     set_entry(block, 0, 0x400000, 100, 1);
     set_entry(block, 2 * ENTRIES - 1, 0x600000, 103, 1);
     read_block(fixture, block, 200, &hooks, 1);
-    assert_int_equal(fixture->sheet.arrival_count, ENTRIES / 2 + 3);
-    assert_int_equal(calls_of(&fixture->sheet, 0x400000, 100), 2);
-    assert_int_equal(calls_of(&fixture->sheet, 0x600000, 103), 1);
+    assert_int_equal(fixture->counts.arrival_count, ENTRIES / 2 + 3);
+    assert_int_equal(calls_of(&fixture->counts, 0x400000, 100), 2);
+    assert_int_equal(calls_of(&fixture->counts, 0x600000, 103), 1);
     assert_int_equal(fixture->other.tables, 1);
 }
 
@@ -354,7 +354,7 @@ static void the_last_table_stays_the_last(void **state)
         write_at(block, at[made] + sizeof(struct stub_table), full,
                  entries * sizeof(struct stub_table_entry));
         free(full);
-        assert_int_equal(slab_block_tend(block, NULL), BASE_OK);
+        assert_int_equal(slab_block_grow(block, NULL), BASE_OK);
     }
     assert_int_equal(block->tables, 9);
     assert_int_equal(table_of(block), at[9]);
@@ -380,15 +380,15 @@ static void a_cleared_block_begins_anew(void **state)
     assert_int_equal(fixture->block.tables, 1);
     assert_int_equal(real_memory(fixture->file), 5 * PAGE / 512); /* both headers, both tables, and the 77 */
     read_block(fixture, &fixture->block, SLAB_BLOCK_WORDS, &hooks, 1);
-    for (size_t i = 0; i < fixture->sheet.word_count; i++)
-        assert_int_equal(fixture->sheet.words[i], 0);
-    assert_int_equal(fixture->sheet.arrival_count, 0);
+    for (size_t i = 0; i < fixture->counts.word_count; i++)
+        assert_int_equal(fixture->counts.words[i], 0);
+    assert_int_equal(fixture->counts.arrival_count, 0);
     read_block(fixture, &fixture->other, 200, &hooks, 1);
-    assert_int_equal(calls_of(&fixture->sheet, 0x401000, 100), 8);
+    assert_int_equal(calls_of(&fixture->counts, 0x401000, 100), 8);
     assert_int_equal(word_at(&fixture->other, SLAB_BLOCK_SIZE - 8), 77);
 }
 
-static void what_cannot_be_written_is_told(void **state)
+static void what_cannot_be_written_is_reported(void **state)
 {
     struct fixture *fixture = *state;
     struct base_error error = {0};
@@ -398,9 +398,9 @@ static void what_cannot_be_written_is_told(void **state)
     assert_string_not_equal(error.text, "");
     assert_true(slab_block_clear(&nowhere, 0, &error) < 0);
     assert_int_equal(nowhere.tables, 0);
-    assert_int_equal(slab_sheet_add(&fixture->sheet, &nowhere, 1000, NULL, 0, NULL), BASE_OK);
-    for (size_t i = 0; i < fixture->sheet.word_count; i++)
-        assert_int_equal(fixture->sheet.words[i], 0);
+    assert_int_equal(slab_counts_add(&fixture->counts, &nowhere, 1000, NULL, 0, NULL), BASE_OK);
+    for (size_t i = 0; i < fixture->counts.word_count; i++)
+        assert_int_equal(fixture->counts.words[i], 0);
 }
 
 /* --- renaming --- */
@@ -425,22 +425,22 @@ static void return_addresses_of_a_range_get_names(void **state)
     set_entry_at(block, table_of(block), 9, (struct stub_table_entry){~0x401800ull, 0x401800, 0x401800, 0});
     for (uint64_t i = 0; i < ENTRIES / 2; i++)
         set_entry(block, ENTRIES / 2 + i, 0x700000 + i, 600, 1);
-    assert_int_equal(slab_block_tend(block, NULL), BASE_OK); /* renamed in the older table too */
+    assert_int_equal(slab_block_grow(block, NULL), BASE_OK); /* renamed in the older table too */
     set_entry(block, 5000, 0x401801, 603, 2);
     blkcnt_t before = real_memory(fixture->file);
     assert_int_equal(slab_block_rename(block, 2000, hooks, 3, &how, NULL), BASE_OK);
     assert_int_equal(real_memory(fixture->file), before);
     read_block(fixture, block, 1 << 20, hooks, 3);
     for (uint32_t i = 0; i < 4; i++) {
-        assert_int_equal(calls_of(&fixture->sheet, renamed[i], 20 + 3 * i), 0x401800);
-        assert_int_equal(calls_of(&fixture->sheet, renamed[i], 600 + 3 * i), 0x401800);
-        assert_int_equal(fixture->sheet.words[22 + 3 * i], 0x401800);
-        assert_int_equal(fixture->sheet.words[40 + i], 0x401800);
+        assert_int_equal(calls_of(&fixture->counts, renamed[i], 20 + 3 * i), 0x401800);
+        assert_int_equal(calls_of(&fixture->counts, renamed[i], 600 + 3 * i), 0x401800);
+        assert_int_equal(fixture->counts.words[22 + 3 * i], 0x401800);
+        assert_int_equal(fixture->counts.words[40 + i], 0x401800);
     }
-    assert_int_equal(calls_of(&fixture->sheet, 0x9000000001234, 511), 6);
-    assert_int_equal(calls_of(&fixture->sheet, ~0x401800ull, 0x401800 / 8), 0x401800);
-    assert_int_equal(calls_of(&fixture->sheet, 0x9000000001801, 603), 2);
-    assert_int_equal(fixture->sheet.arrival_count, 4 + 4 + 1 + 1 + 1 + ENTRIES / 2);
+    assert_int_equal(calls_of(&fixture->counts, 0x9000000001234, 511), 6);
+    assert_int_equal(calls_of(&fixture->counts, ~0x401800ull, 0x401800 / 8), 0x401800);
+    assert_int_equal(calls_of(&fixture->counts, 0x9000000001801, 603), 2);
+    assert_int_equal(fixture->counts.arrival_count, 4 + 4 + 1 + 1 + 1 + ENTRIES / 2);
     assert_int_equal(word_at(block, 0), block->address);
 }
 
@@ -489,21 +489,20 @@ static void any_words_are_only_numbers(void **state)
                 calls += word_at(&fixture->block, at + 16);
         }
         read_block(fixture, &fixture->block, END, hooks, 4);
-        assert_memory_equal(fixture->sheet.words, expected, END * sizeof *expected);
-        for (size_t i = 0; i < fixture->sheet.arrival_count; i++)
-            assert_true(fixture->sheet.arrivals[i].word < END);
+        assert_memory_equal(fixture->counts.words, expected, END * sizeof *expected);
+        for (size_t i = 0; i < fixture->counts.arrival_count; i++)
+            assert_true(fixture->counts.arrivals[i].word < END);
         if (round % 4 == 3)
-            slab_sheet_sort(&fixture->sheet);
+            slab_counts_sort(&fixture->counts);
         uint64_t sum = 0;
-        for (size_t i = 0; i < fixture->sheet.arrival_count; i++)
-            sum += fixture->sheet.arrivals[i].calls;
+        for (size_t i = 0; i < fixture->counts.arrival_count; i++)
+            sum += fixture->counts.arrivals[i].calls;
         assert_int_equal(sum, calls);
     }
     free(expected);
 }
 
-/* What the header says is for stubs: Tally reads what it made itself. Tables full of it are tended all the
- * same. */
+/* What the header says is for stubs: Tally reads what it made itself. Tables full of it grow all the same. */
 static void a_hostile_header_leads_nowhere(void **state)
 {
     struct fixture *fixture = *state;
@@ -516,12 +515,12 @@ static void a_hostile_header_leads_nowhere(void **state)
     write_at(block, SLAB_BLOCK_TABLES, ones, sizeof ones);
     write_at(&fixture->other, SLAB_BLOCK_SIZE - sizeof ones, ones, sizeof ones);
     read_block(fixture, block, 100000, hooks, 2);
-    assert_int_equal(calls_of(&fixture->sheet, 0x401000, 11), 3);
-    assert_int_equal(fixture->sheet.arrival_count, 1 + (16 * 512 - 8 + 1) / 3);
+    assert_int_equal(calls_of(&fixture->counts, 0x401000, 11), 3);
+    assert_int_equal(fixture->counts.arrival_count, 1 + (16 * 512 - 8 + 1) / 3);
     struct slab_renaming all = {0, UINT64_MAX, 1};
     assert_int_equal(slab_block_rename(block, 100000, hooks, 2, &all, NULL), BASE_OK);
     assert_int_equal(word_at(&fixture->other, SLAB_BLOCK_SIZE - 8), UINT64_MAX);
-    assert_int_equal(slab_block_tend(block, NULL), BASE_OK);
+    assert_int_equal(slab_block_grow(block, NULL), BASE_OK);
     assert_int_equal(block->tables, 1); /* 2,047 of 4,096 */
     assert_int_equal(slab_block_clear(block, 0, NULL), BASE_OK);
     assert_int_equal(word_at(block, 0), block->address);
@@ -579,7 +578,7 @@ static void pages_of_the_next_table_are_made_first(void **state)
     closed.file = -1;
     assert_true(slab_block_commit(&closed, 200, NULL) < 0);
     assert_int_equal(closed.committed, 100);
-    assert_int_equal(slab_block_tend(block, NULL), BASE_OK);
+    assert_int_equal(slab_block_grow(block, NULL), BASE_OK);
     assert_int_not_equal(table_of(block), old);
     assert_int_equal(are_made(block, table_of(block), table_end(table_of(block), 2 * ENTRIES)), 1);
 }
@@ -613,7 +612,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_table_grows_when_more_than_half_is_used, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_last_table_stays_the_last, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_cleared_block_begins_anew, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_cannot_be_written_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_cannot_be_written_is_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(return_addresses_of_a_range_get_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(any_words_are_only_numbers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_hostile_header_leads_nowhere, set_up, tear_down),

@@ -3,11 +3,11 @@
  *     test_frame LIBRARY...        (each with fixture_run, or forms_run)
  *
  * The oracle: the same library runs twice in children that are stepped instruction by instruction, once as it
- * is and once patched. Of each step (pc, rsp) is noted; of a step in the slab what slab_frame makes of
- * it. Without repetitions both lists must be the same: every instruction of a stub, hook or moved group says
- * "the program would now be here, with this stack". Linkage stubs are left out of both (resolved calls pass
- * them by), and so is the last instruction of a call's group, which no longer exists: there the return
- * address is checked instead. */
+ * is and once patched. Of each step (pc, rsp) is noted; of a step in the slab what slab_frame makes of it.
+ * Without repetitions both lists must be the same: every instruction of a stub, hook or moved group says "the
+ * program would now be here, with this stack". Linkage stubs are left out of both (resolved calls pass them
+ * by), and so is the last instruction of a call's group, which no longer exists: there the return address is
+ * checked instead. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -82,7 +82,7 @@ static bool is_listed(const struct slab_subject *subject, uint64_t pc)
     return function != PLAN_NONE && (subject->plan.functions[function].facts & PLAN_FUNCTION_LINKAGE) == 0;
 }
 
-static void add(struct trace *trace, struct step step)
+static void add_step(struct trace *trace, struct step step)
 {
     if (trace->count > 0 && memcmp(&trace->steps[trace->count - 1], &step, sizeof step) == 0)
         return;
@@ -155,7 +155,7 @@ static bool project(const struct slab_subject *subject, pid_t pid, struct step *
     return false;
 }
 
-static void take(const struct slab_subject *subject, pid_t pid, bool patched, struct trace *trace)
+static void take_step(const struct slab_subject *subject, pid_t pid, bool patched, struct trace *trace)
 {
     struct user_regs_struct registers;
     assert_return_code(ptrace(PTRACE_GETREGS, pid, NULL, &registers), errno);
@@ -166,7 +166,7 @@ static void take(const struct slab_subject *subject, pid_t pid, bool patched, st
         assert_int_equal(step.sp, trace->pending); /* it has arrived */
     trace->pending = 0;
     if (is_listed(subject, step.pc) && !is_grouped_call(subject, step.pc))
-        add(trace, step);
+        add_step(trace, step);
 }
 
 /* --- children --- */
@@ -201,7 +201,7 @@ static struct trace trace_of(const struct slab_subject *subject, bool patched)
         assert_return_code(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL), errno);
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFSTOPPED(status) && (WSTOPSIG(status) == SIGTRAP || WSTOPSIG(status) == SIGSTOP));
-        take(subject, pid, patched, &trace);
+        take_step(subject, pid, patched, &trace);
     }
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -27,7 +27,7 @@
 
 enum { CALLEE_INDEX, TAKER_INDEX, COLD_INDEX, NOBODY_INDEX, FLAGS_INDEX, TAKEN_INDEX, CALLER_INDEX };
 
-static void add(struct plan_elf *elf, const char *name, const char *text, int has_fde)
+static void add_function(struct plan_elf *elf, const char *name, const char *text, int has_fde)
 {
     uint8_t bytes[64];
     size_t size = stub_bytes_read(text, bytes, sizeof bytes);
@@ -39,13 +39,13 @@ static void plan_of(struct plan *plan, const char *taken, const char *caller)
 {
     struct plan_elf elf = {0};
     struct base_error error = {0};
-    add(&elf, "callee", "48 89 f8 48 83 c0 01 c3 ; mov rax, rdi; add rax, 1; ret", 1);
-    add(&elf, "taker", "48 8d 05 f9 00 00 00 c3  ; lea rax, [0x1140]; ret", 1);
-    add(&elf, "callee.cold", "48 89 f8 48 83 c0 02 c3", 1);
-    add(&elf, NULL, "48 89 f8 48 83 c0 03 c3", 1);
-    add(&elf, "flags", "0f 92 c0 48 83 c0 03 c3  ; setc al", 1);
-    add(&elf, "taken", taken != NULL ? taken : "48 89 f8 48 83 c0 04 c3", 1);
-    add(&elf, "caller", caller != NULL ? caller : "c3", 1);
+    add_function(&elf, "callee", "48 89 f8 48 83 c0 01 c3 ; mov rax, rdi; add rax, 1; ret", 1);
+    add_function(&elf, "taker", "48 8d 05 f9 00 00 00 c3  ; lea rax, [0x1140]; ret", 1);
+    add_function(&elf, "callee.cold", "48 89 f8 48 83 c0 02 c3", 1);
+    add_function(&elf, NULL, "48 89 f8 48 83 c0 03 c3", 1);
+    add_function(&elf, "flags", "0f 92 c0 48 83 c0 03 c3  ; setc al", 1);
+    add_function(&elf, "taken", taken != NULL ? taken : "48 89 f8 48 83 c0 04 c3", 1);
+    add_function(&elf, "caller", caller != NULL ? caller : "c3", 1);
     struct elf_image *image = plan_elf_image(&elf);
     assert_non_null(image);
     assert_int_equal(plan_make(image, NULL, plan, &error), BASE_OK);
@@ -145,7 +145,7 @@ static void plan_of_packed(struct plan *plan, const char *caller)
     plan_elf_free(&elf);
 }
 
-static void two_byte_jumps_without_padding_take_others_along(void **state)
+static void two_byte_jumps_without_padding_move_others_too(void **state)
 {
     (void)state;
     static const struct {
@@ -272,7 +272,7 @@ static void flags_of_targets(void **state)
     plan_free(&plan);
 }
 
-/* A nameless function is an entry once somebody calls it. */
+/* A nameless function is an entry once it is called. */
 static void a_call_proves_an_entry(void **state)
 {
     (void)state;
@@ -425,14 +425,14 @@ static void slabs_have_hooks_over_islands(void **state)
     plan_free(&plan);
 }
 
-/* Whoever enters by a site that cannot be rewritten is seen by a hook: nothing of the function is lost. */
+/* A call by a site that cannot be rewritten is counted by a hook: nothing of the function is lost. */
 static void unseen_ways_get_a_hook(void **state)
 {
     (void)state;
     struct plan_elf elf = {0};
     struct plan plan;
     /* 0x1000: jmp rel8 to 0x1008, no padding anywhere */
-    add(&elf, "caller", "eb 3e", 1);
+    add_function(&elf, "caller", "eb 3e", 1);
     elf.text.length = 2;
     elf.functions[0].size = 2;
     plan_elf_function(&elf, "callee", "\x48\x89\xf8\x48\x83\xc0\x01\xc3", 8, 1);
@@ -452,10 +452,10 @@ static void functions_left_alone(void **state)
     (void)state;
     struct plan_elf elf = {0};
     struct plan plan;
-    add(&elf, "callee", "48 89 f8 48 83 c0 01 c3", 1);
-    add(&elf, "broken", "e8 bb ff ff ff 06 c3 ; call callee; no instruction", 1);
-    add(&elf, "assembly", "e8 7b ff ff ff c3    ; call callee, no call-frame information", 0);
-    add(&elf, "good", "e8 3b ff ff ff c3", 1);
+    add_function(&elf, "callee", "48 89 f8 48 83 c0 01 c3", 1);
+    add_function(&elf, "broken", "e8 bb ff ff ff 06 c3 ; call callee; no instruction", 1);
+    add_function(&elf, "assembly", "e8 7b ff ff ff c3    ; call callee, no call-frame information", 0);
+    add_function(&elf, "good", "e8 3b ff ff ff c3", 1);
     struct elf_image *image = plan_elf_image(&elf);
     assert_int_equal(plan_make(image, NULL, &plan, NULL), BASE_OK);
     assert_int_equal(plan.header->reasons[STUB_REASON_UNDECODABLE], 1);
@@ -470,7 +470,7 @@ static void functions_left_alone(void **state)
     plan_elf_free(&elf);
 }
 
-static void named_strangers(void **state)
+static void named_thunks_and_profiling_hooks(void **state)
 {
     (void)state;
     static const struct {
@@ -484,8 +484,8 @@ static void named_strangers(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct plan_elf elf = {0};
         struct plan plan;
-        add(&elf, cases[i].name, "48 89 f8 48 83 c0 01 c3", 1);
-        add(&elf, "caller", "e8 bb ff ff ff c3", 1);
+        add_function(&elf, cases[i].name, "48 89 f8 48 83 c0 01 c3", 1);
+        add_function(&elf, "caller", "e8 bb ff ff ff c3", 1);
         struct elf_image *image = plan_elf_image(&elf);
         assert_int_equal(plan_make(image, NULL, &plan, NULL), BASE_OK);
         assert_int_equal(plan.header->site_count, 0);
@@ -501,7 +501,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(direct_calls_and_jumps),
         cmocka_unit_test(two_byte_jumps_take_padding),
-        cmocka_unit_test(two_byte_jumps_without_padding_take_others_along),
+        cmocka_unit_test(two_byte_jumps_without_padding_move_others_too),
         cmocka_unit_test(two_byte_jumps_that_are_left_alone),
         cmocka_unit_test(indirect_calls_and_jumps),
         cmocka_unit_test(what_is_left_alone),
@@ -513,7 +513,7 @@ int main(void)
         cmocka_unit_test(slabs_have_hooks_over_islands),
         cmocka_unit_test(unseen_ways_get_a_hook),
         cmocka_unit_test(functions_left_alone),
-        cmocka_unit_test(named_strangers),
+        cmocka_unit_test(named_thunks_and_profiling_hooks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

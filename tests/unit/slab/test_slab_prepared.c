@@ -1,5 +1,5 @@
-/* test_slab_prepared.c - a slab that was prepared and moved is the slab that would be made there, byte for byte;
- * nothing that does not fit, or is damaged, is used. Arguments: libraries. */
+/* test_slab_prepared.c - a slab that was prepared and moved is the slab that would be made there, byte for
+ * byte; nothing that does not fit, or is damaged, is used. Arguments: libraries. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -231,8 +231,8 @@ static void moves_to(const struct subject *subject, const struct slab_prepared *
     assert_int_equal(slab_make(&made.slab, NULL), BASE_OK);
     assert_true(place(prepared, &placed));
     same_slab(&made, &placed);
-    slab_bind(&made.slab); /* once more changes nothing */
-    slab_bind(&placed.slab);
+    slab_stub_bind(&made.slab); /* once more changes nothing */
+    slab_stub_bind(&placed.slab);
     same_slab(&made, &placed);
     end(&made);
     end(&placed);
@@ -363,7 +363,7 @@ static void ways_are_all_or_none(void **state)
     close_subject(&subject);
 }
 
-/* A later tally makes other stubs: the code is not believed, whole and sealed though it is. */
+/* A later tally makes other stubs: the code is not used, though its checksum is right. */
 static void other_stubs_are_refused(void **state)
 {
     (void)state;
@@ -418,7 +418,7 @@ static void damage_is_found(void **state)
 }
 
 /* Every byte changed in turn, and the sum made right again: used or refused, but within bounds. */
-static void no_damage_leads_outside(void **state)
+static void no_damage_leads_out_of_bounds(void **state)
 {
     (void)state;
     struct subject subject;
@@ -452,10 +452,10 @@ static void no_damage_leads_outside(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_what_would_be_made),     cmocka_unit_test(hooks_in_windows_are_not_prepared),
-        cmocka_unit_test(what_does_not_fit_is_refused), cmocka_unit_test(ways_are_all_or_none),
-        cmocka_unit_test(other_stubs_are_refused),      cmocka_unit_test(damage_is_found),
-        cmocka_unit_test(no_damage_leads_outside),
+        cmocka_unit_test(it_is_what_would_be_made),      cmocka_unit_test(hooks_in_windows_are_not_prepared),
+        cmocka_unit_test(what_does_not_fit_is_refused),  cmocka_unit_test(ways_are_all_or_none),
+        cmocka_unit_test(other_stubs_are_refused),       cmocka_unit_test(damage_is_found),
+        cmocka_unit_test(no_damage_leads_out_of_bounds),
     };
     library_count = argc - 1;
     libraries = argv + 1;

@@ -1,5 +1,5 @@
-/* test_slab_tails.c - tail jumps to functions with hooks: each arrival must be recorded for the jump it came by,
- * as the library itself counts it (fixture_tails.c).
+/* test_slab_tails.c - tail jumps to functions with hooks: each arrival must be recorded for the jump it
+ * came by, as the library itself counts it (fixture_tails.c).
  *
  *     test_tails LIBRARY... */
 #include <pthread.h>

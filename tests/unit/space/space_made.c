@@ -1,4 +1,6 @@
 #include "space_made.h"
+#include "space_make.h"
+#include "space_memory.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -7,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "space_build.h"
+#include "space_survey.h"
 
 #define CODE (16u << 20)
 
@@ -45,11 +47,11 @@ struct space_made *space_made_new(const char *const *names)
         request.name_count++;
     calls->file = -1;
     calls->profile = profile_new();
-    calls->rig.profile = calls->profile;
-    calls->rig.helper.socket = -1;
+    calls->session.profile = calls->profile;
+    calls->session.helper.socket = -1;
     if (calls->profile && sample_images_init(&calls->images, calls->profile, NULL) == BASE_OK &&
-        space_images_init(&calls->rig.images, &calls->images, &request, NULL) == BASE_OK &&
-        (calls->space = space_new(&calls->rig, getpid())))
+        space_images_init(&calls->session.images, &calls->images, &request, NULL) == BASE_OK &&
+        (calls->space = space_new(&calls->session, getpid())))
         return calls;
     space_made_free(calls);
     return NULL;
@@ -60,7 +62,7 @@ void space_made_free(struct space_made *calls)
     if (!calls)
         return;
     space_free(calls->space);
-    space_images_free(&calls->rig.images);
+    space_images_free(&calls->session.images);
     sample_images_free(&calls->images);
     profile_free(calls->profile);
     if (calls->file >= 0)
@@ -84,7 +86,7 @@ static int add_arena(struct space_made *calls, uint64_t near)
             .bytes = mmap(NULL, CODE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)};
     calls->file = memfd_create("block", MFD_CLOEXEC);
     if (!code || !space->arenas || ftruncate(calls->file, SLAB_BLOCK_SIZE)) {
-        space_code_release(code);
+        space_memory_release(code);
         return BASE_ENOMEM;
     }
     space->arena_count = space->arena_capacity = 1;
@@ -96,13 +98,13 @@ static int add_arena(struct space_made *calls, uint64_t near)
 int space_made_build(struct space_made *calls, struct base_error *error)
 {
     struct space *space = calls->space;
-    int result = space_survey(space, &calls->rig, error);
+    int result = space_survey(space, &calls->session, error);
     if (result > 0 && !space->arena_count)
         result = add_arena(calls, space->objects[0].low);
     for (size_t i = 0; i < space->object_count; i++)
         space->objects[i].placed = true;
     if (result >= 0)
-        result = space_build_make(space, false, error);
+        result = space_make(space, false, error);
     for (size_t i = 0; i < space->object_count && result == BASE_OK; i++) {
         struct space_object *object = &space->objects[i];
         object->patch = object->next ? object->next : object->patch;

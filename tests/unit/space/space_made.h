@@ -11,13 +11,13 @@
 struct space_made {
     struct profile *profile;
     struct sample_images images;
-    struct space_rig rig;
+    struct space_session session;
     struct space *space;
     int file;         /* of the block */
-    unsigned checked; /* edges that a test has asked for */
+    unsigned checked; /* edges that a test has checked */
 };
 
-/* Around all tests of a program: plans are kept in a folder of its own meanwhile. */
+/* Around all tests of a program: plans are kept in a directory of its own meanwhile. */
 int space_made_begin_tests(void **state);
 int space_made_end_tests(void **state);
 

@@ -1,5 +1,5 @@
-/* Which sites guess, and whom: by what a block says that they have called. The library is a real one, planned
- * from its file, and its stubs are made where nobody goes through them.
+/* Which sites guess, and which callees: by what a block says that they have called. The library is a real
+ * one, planned from its file, and its stubs are made where nobody goes through them.
  *
  *     test_collect_calls_guess FIXTURE TAILS */
 #include <dlfcn.h>
@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include "space_build.h"
 #include "space_guess.h"
 #include "space_made.h"
 
@@ -46,22 +45,22 @@ static void finish(struct subject *subject)
     dlclose(subject->handle);
 }
 
-static void put(const struct subject *subject, uint64_t at, uint64_t value)
+static void put_word(const struct subject *subject, uint64_t at, uint64_t value)
 {
     assert_int_equal(pwrite(subject->calls->file, &value, 8, (off_t)at), 8);
 }
 
 static void count(const struct subject *subject, uint32_t site, uint64_t calls)
 {
-    put(subject, 8ull * space_made_site_word(subject->object, site), calls);
+    put_word(subject, 8ull * space_made_site_word(subject->object, site), calls);
 }
 
 static void arrival(struct subject *subject, const char *callee, uint64_t from, uint64_t calls)
 {
     uint64_t at = SLAB_BLOCK_TABLES + 32 + 32ull * subject->entries++;
-    put(subject, at, from);
-    put(subject, at + 8, 8ull * space_made_hook_word(subject->object, callee));
-    put(subject, at + 16, calls);
+    put_word(subject, at, from);
+    put_word(subject, at + 8, 8ull * space_made_hook_word(subject->object, callee));
+    put_word(subject, at + 16, calls);
 }
 
 static bool marks(struct subject *subject)

@@ -1,6 +1,6 @@
 /* From counters to edges. The libraries are real ones, planned from their files, with slots that ld.so fills
- * in this process; what was counted is written into a block by hand. Every edge is asked for, and no other
- * may be there.
+ * in this process; what was counted is written into a block by hand. Every edge is checked, and no other may
+ * be there.
  *
  *     test_collect_calls_read FIXTURE TAILS */
 #include <dlfcn.h>
@@ -15,9 +15,11 @@
 
 #include <cmocka.h>
 
-#include "space_build.h"
 #include "space_made.h"
+#include "space_make.h"
 #include "space_read.h"
+#include "space_slots.h"
+#include "space_survey.h"
 
 enum { UNKNOWN_SITE = 0, UNKNOWN_CALLEE = 1 }; /* no image address of a function */
 
@@ -65,41 +67,41 @@ static void bind(struct subject *subject)
         run(20);
     else
         tails(truth, 3, 100);
-    space_build_read_slots(subject->calls->space);
+    space_slots_read(subject->calls->space);
 }
 
 /* --- what was counted --- */
 
-static void put(const struct subject *subject, uint64_t at, uint64_t value)
+static void put_word(const struct subject *subject, uint64_t at, uint64_t value)
 {
     assert_int_equal(pwrite(subject->block->file, &value, 8, (off_t)at), 8);
 }
 
 static void count(const struct subject *subject, uint32_t site, uint64_t calls)
 {
-    put(subject, 8ull * space_made_site_word(subject->object, site), calls);
+    put_word(subject, 8ull * space_made_site_word(subject->object, site), calls);
 }
 
 /* The first caller of the hook. */
 static void first_arrival(const struct subject *subject, const char *callee, uint64_t from, uint64_t calls)
 {
     uint32_t word = space_made_hook_word(subject->object, callee);
-    put(subject, 8ull * word, from);
-    put(subject, 8ull * word + 8, calls);
+    put_word(subject, 8ull * word, from);
+    put_word(subject, 8ull * word + 8, calls);
 }
 
 static void overflow(const struct subject *subject, const char *callee, uint64_t calls)
 {
-    put(subject, 8ull * space_made_hook_word(subject->object, callee) + 16, calls);
+    put_word(subject, 8ull * space_made_hook_word(subject->object, callee) + 16, calls);
 }
 
 /* Another one. */
 static void arrival(struct subject *subject, const char *callee, uint64_t from, uint64_t calls)
 {
     uint64_t at = SLAB_BLOCK_TABLES + 32 + 32ull * subject->entries++;
-    put(subject, at, from);
-    put(subject, at + 8, 8ull * space_made_hook_word(subject->object, callee));
-    put(subject, at + 16, calls);
+    put_word(subject, at, from);
+    put_word(subject, at + 8, 8ull * space_made_hook_word(subject->object, callee));
+    put_word(subject, at + 16, calls);
 }
 
 static uint64_t mark(const struct subject *subject, uint32_t site)
@@ -109,13 +111,13 @@ static uint64_t mark(const struct subject *subject, uint32_t site)
 
 static void read_with(struct subject *subject, struct space_reading reading)
 {
-    struct slab_sheet sheet = {0};
+    struct slab_counts counts = {0};
     struct base_error error = {0};
     reading.space = subject->calls->space;
-    reading.rig = &subject->calls->rig;
-    assert_int_equal(space_read_block(reading.space, subject->block, &sheet, &error), BASE_OK);
-    assert_int_equal(space_read(&reading, &sheet, &error), BASE_OK);
-    slab_sheet_free(&sheet);
+    reading.session = &subject->calls->session;
+    assert_int_equal(space_read_block(reading.space, subject->block, &counts, &error), BASE_OK);
+    assert_int_equal(space_read(&reading, &counts, &error), BASE_OK);
+    slab_counts_free(&counts);
     subject->calls->checked = 0;
 }
 
@@ -285,7 +287,7 @@ static void hooks_name_the_callees_of_indirect_calls(void **state)
     finish(&subject);
 }
 
-/* Counted at the hook, and not yet at the site when that was read: what hooks saw is told. */
+/* Counted at the hook, and not yet at the site when that was read: what hooks counted is published. */
 static void a_site_behind_its_hooks_is_no_underflow(void **state)
 {
     (void)state;
@@ -440,7 +442,7 @@ static void a_direct_site_never_meets_its_callees_hook(void **state)
     finish(&subject);
 }
 
-/* --- names that were asked for --- */
+/* --- names that were requested --- */
 
 static void only_named_functions_are_told(void **state)
 {
@@ -488,8 +490,7 @@ static void totals_take_each_others_place(void **state)
     edge(&subject, frame(&subject, call), entry(&subject, "leaf"), PROFILE_CALL_DIRECT, 5);
     edge(&subject, frame(&subject, other), entry(&subject, "sum"), PROFILE_CALL_DIRECT, 50);
     nothing_else(&subject);
-    read_with(&subject,
-              (struct space_reading){0}); /* what nobody will tell again: of a thread that has ended */
+    read_with(&subject, (struct space_reading){0}); /* the final counts: of a thread that has ended */
     count(&subject, call, 8);
     read_with(&subject, many);
     edge(&subject, frame(&subject, call), entry(&subject, "leaf"), PROFILE_CALL_DIRECT, 5 + 8);
@@ -503,7 +504,7 @@ static void totals_take_each_others_place(void **state)
     nothing_else(&subject);
     count(&subject, call, 0);
     count(&subject, other, 1);
-    read_with(&subject, many); /* those of a thread stay; what is not told any more is none */
+    read_with(&subject, many); /* those of a thread stay; what is not published any more is none */
     edge_of(&subject, frame(&subject, call), entry(&subject, "leaf"), PROFILE_CALL_DIRECT, thread, 8);
     edge(&subject, frame(&subject, call), entry(&subject, "leaf"), PROFILE_CALL_DIRECT, 5);
     edge(&subject, frame(&subject, other), entry(&subject, "sum"), PROFILE_CALL_DIRECT, 50 + 1);
@@ -550,7 +551,7 @@ static void closed_objects_keep_what_was_counted(void **state)
     subject.handle = NULL;
     void *taken = mmap((void *)(uintptr_t)low, high - low, PROT_READ | PROT_EXEC,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    assert_int_equal(space_survey(space, &subject.calls->rig, NULL), 0);
+    assert_int_equal(space_survey(space, &subject.calls->session, NULL), 0);
     subject.object = &space->objects[0];
     assert_false(subject.object->live);
     read_final(&subject);
@@ -573,7 +574,7 @@ static void who_comes_back_is_a_new_object(void **state)
     uint32_t call = space_made_site(subject.object, "three", "leaf");
     count(&subject, call, 5);
     dlclose(subject.handle);
-    assert_int_equal(space_survey(space, &subject.calls->rig, NULL), 0);
+    assert_int_equal(space_survey(space, &subject.calls->session, NULL), 0);
     subject.handle = dlopen(libraries[0], RTLD_LAZY | RTLD_LOCAL);
     assert_int_equal(space_made_build(subject.calls, NULL), BASE_OK);
     assert_int_equal(space->object_count, 2);
@@ -633,7 +634,7 @@ static uint64_t placed_at(const struct subject *subject, uint64_t address)
 {
     struct base_error error = {0};
     subject->calls->space->arenas[0].code->address = address;
-    assert_int_equal(space_build_make(subject->calls->space, true, &error), BASE_OK);
+    assert_int_equal(space_make(subject->calls->space, true, &error), BASE_OK);
     uint64_t at = subject->object->next->regions[0].address;
     space_patch_release(subject->object->next);
     subject->object->next = NULL;
@@ -675,7 +676,7 @@ static void coverage_is_the_plans(void **state)
     const struct profile *profile = subject.calls->profile;
     unsigned seen = 0;
     subject.object->differing = 2;
-    space_read_coverage(subject.calls->space, &subject.calls->rig);
+    space_read_coverage(subject.calls->space, &subject.calls->session);
     for (size_t i = 1; i < profile->coverage_count; i++) {
         const struct profile_coverage *coverage = &profile->coverage[i];
         if (coverage->kind == PROFILE_COVERAGE_SITES) {
@@ -714,7 +715,7 @@ static void right_guesses_are_calls_of_the_site(void **state)
     struct subject subject = begin(libraries[0], NULL);
     uint32_t site = space_made_site(subject.object, "through_object", NULL);
     uint64_t from = space_made_return(subject.object, site);
-    put(&subject, 8ull * guess(&subject, site, "one"), 1000);
+    put_word(&subject, 8ull * guess(&subject, site, "one"), 1000);
     count(&subject, site, 100); /* wrong guesses, and what was called before there was one */
     first_arrival(&subject, "one", from, 40);
     arrival(&subject, "two", from, 50);
@@ -733,7 +734,7 @@ static void right_guesses_of_jumps_are_their_marks(void **state)
     (void)state;
     struct subject subject = begin(libraries[1], NULL);
     uint32_t jump = space_made_site(subject.object, "jumps_0", NULL);
-    put(&subject, 8ull * guess(&subject, jump, "jumps_3"), 30);
+    put_word(&subject, 8ull * guess(&subject, jump, "jumps_3"), 30);
     count(&subject, jump, 20);
     first_arrival(&subject, "jumps_3", mark(&subject, jump), 7);
     read_final(&subject);
@@ -749,7 +750,7 @@ static void closed_objects_keep_their_guesses(void **state)
     (void)state;
     struct subject subject = begin(libraries[0], NULL);
     uint32_t site = space_made_site(subject.object, "through_object", NULL);
-    put(&subject, 8ull * guess(&subject, site, "one"), 1000);
+    put_word(&subject, 8ull * guess(&subject, site, "one"), 1000);
     subject.object->live = false;
     space_read_close(subject.calls->space, 0);
     read_final(&subject);

@@ -1,5 +1,5 @@
-/* What text tells of an agent's hooks: a jump of five bytes into its memory, and which bytes it covers. The text is an array of the
- * test's own. */
+/* What text shows of an agent's hooks: a jump of five bytes into its memory, and which bytes it covers. The
+ * text is an array of the test's own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* stub_harness.h - runs emitted code on this machine and looks at everything it may have changed.
  *
- * stub_harness_enter loads every register from `in`, jumps to `in.entry`, and lives on when something
- * reaches stub_harness_leave. What comes to stub_harness_seen (as a function that is called) leaves all
- * registers, the flags and the top of the stack in `out`. */
+ * stub_harness_enter loads every register from `in`, jumps to `in.entry`, and returns when something reaches
+ * stub_harness_leave. What comes to stub_harness_seen (as a function that is called) leaves all registers,
+ * the flags and the top of the stack in `out`. */
 #ifndef STUB_HARNESS_H
 #define STUB_HARNESS_H
 

@@ -1,5 +1,5 @@
-/* test_stub_doorbell.c - the bell: its bytes, and what it does to threads that ring it while a partner process
- * answers, does not answer, or is gone; at last in this machine's own ld.so.
+/* test_stub_doorbell.c - the doorbell: its bytes, and what it does to threads that notify while a partner
+ * process answers, does not answer, or is gone; at last in this machine's own ld.so.
  *
  *     test_bell LIBRARY      (something to dlopen) */
 #include <dlfcn.h>
@@ -29,8 +29,8 @@
 #include "stub_harness.h"
 #include "stub_x86_64_doorbell.h"
 
-#define THREADS 8
-#define RINGS   200
+#define THREADS       8
+#define NOTIFICATIONS 200
 
 static const char *library;
 
@@ -49,7 +49,7 @@ static const char expected[] = "50                      ; push rax\n"
                                "41 52 41 53             ; push r10, r11\n"
                                "48 89 c3                ; mov rbx, rax\n"
                                "bd 01 00 00 00          ; mov ebp, 1\n"
-                               "f0 0f c1 6b 08          ; lock xadd [rbx+8], ebp    rung\n"
+                               "f0 0f c1 6b 08          ; lock xadd [rbx+8], ebp    notified\n"
                                "ff c5                   ; inc ebp\n"
                                "f0 ff 43 10             ; lock inc dword [rbx+16]   waiting\n"
                                "48 8d 7b 08             ; lea rdi, [rbx+8]\n"
@@ -98,7 +98,7 @@ static const char expected[] = "50                      ; push rax\n"
                                "00 00 00 00 00 00 00 00 ; 0 s\n"
                                "80 f0 fa 02 00 00 00 00 ; 50,000,000 ns\n";
 
-static void the_bell_is_these_bytes(void **state)
+static void the_doorbell_is_these_bytes(void **state)
 {
     (void)state;
     struct stub_x86_64_code code;
@@ -119,8 +119,8 @@ static void the_bell_is_these_bytes(void **state)
     assert_int_equal(code.refused, STUB_REASON_TOO_MANY);
 }
 
-/* The other door differs in three bytes. */
-static void births_have_a_door_of_their_own(void **state)
+/* The doorbell of creations differs in three bytes. */
+static void creations_have_a_doorbell_of_their_own(void **state)
 {
     (void)state;
     struct stub_x86_64_code code, other;
@@ -128,7 +128,7 @@ static void births_have_a_door_of_their_own(void **state)
                                             STUB_DOORBELL_ROUNDS, 0};
     stub_x86_64_code_begin(&code, 0x40000);
     stub_x86_64_doorbell(&code, &doorbell);
-    doorbell.site = offsetof(struct stub_doorbell, creations);
+    doorbell.enabled = offsetof(struct stub_doorbell, creations);
     stub_x86_64_code_begin(&other, 0x40000);
     stub_x86_64_doorbell(&other, &doorbell);
     assert_int_equal(other.refused, STUB_FINE);
@@ -142,7 +142,7 @@ static void births_have_a_door_of_their_own(void **state)
     assert_int_equal(differences, 3);
 }
 
-static void stubs_of_births_are_these_bytes(void **state)
+static void stubs_of_creations_are_these_bytes(void **state)
 {
     (void)state;
     static const uint8_t vfork_begins[] = {0x5f, 0xb8, 0x3a, 0, 0, 0}; /* pop rdi; mov eax, 58 */
@@ -181,10 +181,10 @@ static void the_jump_reaches_two_gigabytes(void **state)
 {
     (void)state;
     uint8_t fresh[STUB_X86_64_DOORBELL_JUMP];
-    assert_true(stub_x86_64_doorbell_site(0x1000, 0x40000, fresh));
+    assert_true(stub_x86_64_doorbell_bytes(0x1000, 0x40000, fresh));
     stub_bytes_are(fresh, sizeof fresh, "e9 fb ef 03 00 ; jmp 0x40000");
-    assert_true(stub_x86_64_doorbell_site(0x1000, UINT64_C(0x1005) + 0x7fffffff, fresh));
-    assert_false(stub_x86_64_doorbell_site(0x1000, 0x1005 + UINT64_C(0x80000000), fresh));
+    assert_true(stub_x86_64_doorbell_bytes(0x1000, UINT64_C(0x1005) + 0x7fffffff, fresh));
+    assert_false(stub_x86_64_doorbell_bytes(0x1000, 0x1005 + UINT64_C(0x80000000), fresh));
 }
 
 static bool fits(const char *text)
@@ -251,7 +251,7 @@ static uint64_t address_of(const void *pointer)
     return (uint64_t)(uintptr_t)pointer;
 }
 
-static void put_bell(uint8_t *at, uint32_t timeout, uint32_t rounds)
+static void put_doorbell(uint8_t *at, uint32_t timeout, uint32_t rounds)
 {
     struct stub_x86_64_code code;
     struct stub_x86_64_doorbell doorbell = {address_of(words), timeout, rounds,
@@ -263,7 +263,7 @@ static void put_bell(uint8_t *at, uint32_t timeout, uint32_t rounds)
     *words = (struct stub_doorbell){.active = 1};
 }
 
-static void ring(void)
+static void notify(void)
 {
     ((void (*)(void))(uintptr_t)place)();
 }
@@ -316,13 +316,13 @@ static void ends_well(pid_t pid)
     assert_int_equal(status, 0);
 }
 
-static void *ring_often(void *argument)
+static void *notify_often(void *argument)
 {
     uint32_t *early = argument;
-    for (unsigned i = 0; i < RINGS; i++) {
+    for (unsigned i = 0; i < NOTIFICATIONS; i++) {
         uint32_t before = load(&words->notified);
-        ring();
-        /* Whoever comes back has been answered: at least its own ring. */
+        notify();
+        /* A thread that comes back has been answered: at least its own notification. */
         if ((int32_t)(load(&words->answered) - (before + 1)) < 0)
             (*early)++;
     }
@@ -335,23 +335,23 @@ static void threads_wait_for_the_answer(void **state)
     (void)state;
     pthread_t threads[THREADS];
     uint32_t early[THREADS] = {0}, start = UINT32_MAX - 300;
-    put_bell(place, 60000, 10);
+    put_doorbell(place, 60000, 10);
     words->notified = words->answered = start;
-    pid_t partner = start_partner(start + THREADS * RINGS);
+    pid_t partner = start_partner(start + THREADS * NOTIFICATIONS);
     for (unsigned i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, ring_often, &early[i]), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, notify_often, &early[i]), 0);
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     ends_well(partner);
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(early[i], 0);
-    assert_int_equal(words->notified, start + THREADS * RINGS);
+    assert_int_equal(words->notified, start + THREADS * NOTIFICATIONS);
     assert_int_equal(words->answered, words->notified);
     assert_int_equal(words->waiting, 0);
     assert_int_equal(words->active, 0);
 }
 
-/* call bell; call stub_harness_seen; to stub_harness_leave */
+/* call doorbell; call stub_harness_seen; to stub_harness_leave */
 static void put_caller(uint8_t *at)
 {
     uint64_t seen = address_of(stub_harness_seen), leave = address_of(stub_harness_leave);
@@ -385,22 +385,22 @@ static void registers_are_kept_at(const uint8_t *caller)
 static void registers_and_flags_come_back(void **state)
 {
     (void)state;
-    put_bell(place, 60000, 10);
+    put_doorbell(place, 60000, 10);
     put_caller(place + 0x800);
     pid_t partner = start_partner(1);
     registers_are_kept_at(place + 0x800);
     ends_well(partner);
     assert_int_equal(words->notified, 1);
-    registers_are_kept_at(place + 0x800); /* nobody listens: no ring */
+    registers_are_kept_at(place + 0x800); /* nobody listens: no notification */
     assert_int_equal(words->notified, 1);
-    put_bell(place, 1, 2); /* and by way of a partner that is dead */
+    put_doorbell(place, 1, 2); /* and by way of a partner that is dead */
     registers_are_kept_at(place + 0x800);
     assert_int_equal(words->notified, 1);
     assert_int_equal(words->active, 0);
 }
 
-/* A function that adds its first two arguments, entered by way of its stub; only the number 435 rings. */
-static void a_function_of_births_does_what_it_did(void **state)
+/* A function that adds its first two arguments, entered by way of its stub; only the number 435 notifies. */
+static void a_function_that_creates_does_what_it_did(void **state)
 {
     (void)state;
     static const uint8_t adds[] = {0x48, 0x89, 0xf8, 0x48,
@@ -419,10 +419,10 @@ static void a_function_of_births_does_what_it_did(void **state)
     stub_x86_64_doorbell_stub(&code, &creation);
     assert_int_equal(code.refused, STUB_FINE);
     memcpy(stub, code.bytes, code.size);
-    assert_true(stub_x86_64_doorbell_site(address_of(function), address_of(stub), function));
+    assert_true(stub_x86_64_doorbell_bytes(address_of(function), address_of(stub), function));
     uint64_t (*add)(uint64_t, uint64_t) = (uint64_t(*)(uint64_t, uint64_t))(uintptr_t)function;
     *words = (struct stub_doorbell){.active = 1};
-    assert_int_equal(add(435, 7), 442); /* the door is shut */
+    assert_int_equal(add(435, 7), 442); /* the doorbell is disabled */
     assert_int_equal(words->notified, 0);
     *words = (struct stub_doorbell){.creations = 1};
     assert_int_equal(add(434, 7), 441);
@@ -448,19 +448,19 @@ static void a_function_of_births_does_what_it_did(void **state)
 static void a_dead_partner_does_not_hold_anybody(void **state)
 {
     (void)state;
-    put_bell(place, 3, 4);
+    put_doorbell(place, 3, 4);
     alarm(60);
-    ring();
+    notify();
     alarm(0);
     assert_int_equal(words->active, 0);
     assert_int_equal(words->notified, 1);
     assert_int_equal(words->waiting, 0);
-    put_bell(place, 60000, 0); /* no patience at all */
-    ring();
+    put_doorbell(place, 60000, 0); /* does not wait at all */
+    notify();
     assert_int_equal(words->active, 0);
-    put_bell(place, 60000, 10); /* answered before it rang */
+    put_doorbell(place, 60000, 10); /* answered before it was notified */
     words->answered = 1;
-    ring();
+    notify();
     assert_int_equal(words->active, 1);
 }
 
@@ -473,8 +473,8 @@ static uint64_t now_ms(void)
 
 enum { BEATS = 40, BEAT_MS = 20, PATIENCE_MS = 500 };
 
-/* The partner: works for longer than the patience, and says so. Its status is 1 if it had no processor for so long that it was as good as
- * dead. */
+/* The partner: works for longer than a thread waits, and beats. Its status is 1 if it had no processor for so
+ * long that the thread gave up. */
 static _Noreturn void beat(bool answers)
 {
     uint64_t last = now_ms(), longest = 0;
@@ -498,17 +498,17 @@ static _Noreturn void beat(bool answers)
     _exit(longest > PATIENCE_MS / 2);
 }
 
-/* 1: the partner was as good as dead. */
-static int ring_while_it_beats(bool answers)
+/* 1: the partner had no processor for too long. */
+static int notify_while_it_beats(bool answers)
 {
     int status = -1;
-    put_bell(place, PATIENCE_MS / 10, 10);
+    put_doorbell(place, PATIENCE_MS / 10, 10);
     words->beats = UINT32_MAX; /* it wraps around */
     pid_t partner = fork();
     if (partner == 0)
         beat(answers);
     alarm(60);
-    ring();
+    notify();
     alarm(0);
     uint32_t beats = load(&words->beats), active = load(&words->active);
     assert_int_equal(waitpid(partner, &status, 0), partner);
@@ -521,26 +521,26 @@ static int ring_while_it_beats(bool answers)
     return 0;
 }
 
-/* A partner that says that it works is waited for; one that stops saying so is not. Where the machine is so loaded that the partner cannot
- * say so, it is asked again. */
+/* A partner that beats is waited for; one that stops is not. Where the machine is so loaded that the partner
+ * cannot beat in time, it is tried again. */
 static void beats_are_waited_for(void **state)
 {
     (void)state;
     assert_true(BEATS * BEAT_MS > PATIENCE_MS);
     for (int answers = 0; answers < 2; answers++) {
         int attempts = 20;
-        while (attempts > 0 && ring_while_it_beats(answers))
+        while (attempts > 0 && notify_while_it_beats(answers))
             attempts--;
         if (attempts == 0)
             skip();
     }
 }
 
-/* The partner leaves while somebody waits, without an answer. */
+/* The partner ends while a thread waits, without an answer. */
 static void leaving_sets_free(void **state)
 {
     (void)state;
-    put_bell(place, 60000, 10);
+    put_doorbell(place, 60000, 10);
     pid_t partner = fork();
     if (partner == 0) {
         alarm(60);
@@ -548,13 +548,13 @@ static void leaving_sets_free(void **state)
             sched_yield();
         usleep(2000);
         store(&words->active, 0);
-        while (load(&words->waiting) != 0) { /* it may not have gone to sleep yet */
+        while (load(&words->waiting) != 0) { /* it may not wait yet */
             wake(&words->answered);
             sched_yield();
         }
         _exit(0);
     }
-    ring();
+    notify();
     ends_well(partner);
     assert_int_equal(words->answered, 0);
     assert_int_equal(words->notified, 1);
@@ -577,11 +577,11 @@ static void set_ticks(long microseconds)
 }
 
 /* Signals, each of which ends a wait, are no reason to give up a living partner: it answers after 200 of
- * them, with a patience of two rounds. */
+ * them, with two rounds to wait. */
 static void signals_are_not_taken_for_death(void **state)
 {
     (void)state;
-    put_bell(place, 60000, 2);
+    put_doorbell(place, 60000, 2);
     int pipe_ends[2];
     assert_int_equal(pipe(pipe_ends), 0);
     pid_t partner = fork();
@@ -608,7 +608,7 @@ static void signals_are_not_taken_for_death(void **state)
     struct sigaction action = {.sa_handler = on_tick};
     sigaction(SIGUSR1, &action, NULL);
     ticks = 0;
-    ring();
+    notify();
     assert_int_equal(words->active, 1);
     assert_int_equal(words->answered, 1);
     assert_true(ticks > 2);
@@ -618,34 +618,34 @@ static void signals_are_not_taken_for_death(void **state)
     close(pipe_ends[1]);
 }
 
-/* Each wait is ended by a signal, none by time: the patience still comes to its end. */
+/* Each wait is ended by a signal, none by time: the wait still ends. */
 static void signals_do_not_hold_for_ever(void **state)
 {
     (void)state;
-    put_bell(place, 60000, 1);
+    put_doorbell(place, 60000, 1);
     pid_t child = fork();
     if (child == 0) {
         set_ticks(50);
-        ring();
+        notify();
         _exit(load(&words->active) == 0 ? 0 : 1);
     }
     ends_well(child);
     assert_int_equal(words->waiting, 0);
 }
 
-/* A futex that fails ends the waiting at its first call: the patience of a million rounds would show. */
+/* A futex that fails ends the waiting at its first call: a wait of a million rounds would show. */
 static void a_forbidden_futex_does_not_spin(void **state)
 {
     (void)state;
     static const unsigned errors[] = {EPERM, ENOSYS};
     for (unsigned i = 0; i < 2; i++) {
-        put_bell(place, 1, (1 << 19) - 1);
+        put_doorbell(place, 1, (1 << 19) - 1);
         pid_t child = fork();
         if (child == 0) {
             if (!proc_refuse(SYS_futex, errors[i]))
                 _exit(77);
             alarm(20);
-            ring();
+            notify();
             _exit(0);
         }
         int status = -1;
@@ -737,19 +737,19 @@ static uint8_t *map_near(uint64_t near)
     return NULL;
 }
 
-/* In a child: ld.so's own function leads to the bell; dlopen and dlclose ring. 0 when all is as it should
- * be. */
-static int open_with_bell(void)
+/* In a child: ld.so's own function leads to the doorbell; dlopen and dlclose notify. 0 when all is as it
+ * should be. */
+static int open_with_doorbell(void)
 {
     uint64_t function = _r_debug.r_brk;
     uint8_t *at = (uint8_t *)(uintptr_t)function, fresh[STUB_X86_64_DOORBELL_JUMP],
             *code = map_near(function);
     void *page = (void *)(uintptr_t)(function & ~UINT64_C(0xfff));
     if (code == NULL || !stub_x86_64_doorbell_fits(at, STUB_X86_64_DOORBELL_LOOK) ||
-        !stub_x86_64_doorbell_site(function, address_of(code), fresh) ||
+        !stub_x86_64_doorbell_bytes(function, address_of(code), fresh) ||
         mprotect(page, 0x2000, PROT_READ | PROT_WRITE | PROT_EXEC) != 0)
         return 1;
-    put_bell(code, 60000, 10);
+    put_doorbell(code, 60000, 10);
     memcpy(at, fresh, sizeof fresh);
     pid_t partner = start_partner(4); /* dlopen and dlclose: each before and after */
     void *handle = dlopen(library, RTLD_NOW);
@@ -762,7 +762,7 @@ static int open_with_bell(void)
     return words->waiting == 0 ? 0 : 4;
 }
 
-static void rings_in_the_real_loader(void **state)
+static void notifies_in_the_real_loader(void **state)
 {
     (void)state;
     if (interpreter() == NULL)
@@ -770,7 +770,7 @@ static void rings_in_the_real_loader(void **state)
     pid_t child = fork();
     if (child == 0) {
         alarm(60);
-        _exit(open_with_bell());
+        _exit(open_with_doorbell());
     }
     ends_well(child);
 }
@@ -778,14 +778,14 @@ static void rings_in_the_real_loader(void **state)
 int main(int argument_count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_bell_is_these_bytes),
-        cmocka_unit_test(births_have_a_door_of_their_own),
-        cmocka_unit_test(stubs_of_births_are_these_bytes),
+        cmocka_unit_test(the_doorbell_is_these_bytes),
+        cmocka_unit_test(creations_have_a_doorbell_of_their_own),
+        cmocka_unit_test(stubs_of_creations_are_these_bytes),
         cmocka_unit_test(the_jump_reaches_two_gigabytes),
         cmocka_unit_test(only_empty_functions_fit),
         cmocka_unit_test(threads_wait_for_the_answer),
         cmocka_unit_test(registers_and_flags_come_back),
-        cmocka_unit_test(a_function_of_births_does_what_it_did),
+        cmocka_unit_test(a_function_that_creates_does_what_it_did),
         cmocka_unit_test(a_dead_partner_does_not_hold_anybody),
         cmocka_unit_test(beats_are_waited_for),
         cmocka_unit_test(leaving_sets_free),
@@ -795,7 +795,7 @@ int main(int argument_count, char **arguments)
         cmocka_unit_test(finds_what_the_loader_calls),
         cmocka_unit_test(finds_it_in_musl),
         cmocka_unit_test(finds_it_by_its_whole_name),
-        cmocka_unit_test(rings_in_the_real_loader),
+        cmocka_unit_test(notifies_in_the_real_loader),
     };
     if (argument_count < 2)
         return 2;

@@ -264,9 +264,9 @@ static void hooks_count_then_do_what_was_replaced(void **state)
         assert_int_equal(stub_x86_64_entry_body_of(&entry, &hook, 0x1002), 0);
         assert_int_equal(stub_x86_64_entry_body_of(&entry, &hook, 0x1006), 0);
     }
-    assert_int_equal(stub_x86_64_entry_site(&entry, 0x40000, fresh), 5);
+    assert_int_equal(stub_x86_64_entry_bytes(&entry, 0x40000, fresh), 5);
     stub_bytes_are(fresh, 5, "e9 fb ef 03 00 ; jmp 0x40000");
-    assert_int_equal(stub_x86_64_entry_site(&entry, 0x1005 + UINT64_C(0x80000000), fresh), 0);
+    assert_int_equal(stub_x86_64_entry_bytes(&entry, 0x1005 + UINT64_C(0x80000000), fresh), 0);
 }
 
 static void the_recorder_finds_the_pair(void **state)

@@ -1,6 +1,7 @@
-/* test_stub_run.c - stubs and hooks at work on this machine: sites are called as a program would call them, and
- * what arrives must be what would have arrived without Tally - every register, the stack, the return address
- * - and one more in the counter. For each form of the counter, near and at the limits of reach. */
+/* test_stub_run.c - stubs and hooks at work on this machine: sites are called as a program would call
+ * them, and what arrives must be what would have arrived without Tally - every register, the stack, the
+ * return address - and one more in the counter. For each form of the counter, near and at the limits of
+ * reach. */
 #include <asm/prctl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -143,7 +144,7 @@ static struct stub_x86_64_request place(enum stub_kind kind, const char *text, c
     stub_x86_64_code_begin(&code, address_of(open_pages(layout->stub, 256)));
     stub_x86_64_site(&code, &site, &counter);
     put_code(&code);
-    assert_int_equal(stub_x86_64_site_site(&site, code.address, at), STUB_FINE);
+    assert_int_equal(stub_x86_64_site_bytes(&site, code.address, at), STUB_FINE);
     uses_gs(form);
     return site;
 }
@@ -247,7 +248,7 @@ static void two_byte_jumps_arrive(void **state)
         stub_x86_64_code_begin(&code, address_of(open_pages(near_by.stub, 64)));
         stub_x86_64_site(&code, &site, &counter);
         put_code(&code);
-        assert_int_equal(stub_x86_64_site_site(&site, code.address, at + 32), STUB_FINE);
+        assert_int_equal(stub_x86_64_site_bytes(&site, code.address, at + 32), STUB_FINE);
         assert_int_equal(stub_x86_64_site_island(site.island, code.address, at + 64), STUB_FINE);
         uses_gs(form);
         uint64_t before = block[COUNTER];
@@ -490,7 +491,7 @@ static void hook_function(struct hooked *hooked, enum stub_kind kind, const char
     stub_x86_64_code_begin(&code, address_of(open_pages(near_by.stub, 512)));
     stub_x86_64_entry_hook(&code, &hooked->entry, &counter, recorder.address, &hooked->hook);
     put_code(&code);
-    assert_int_equal(stub_x86_64_entry_site(&hooked->entry, code.address, fresh), jump);
+    assert_int_equal(stub_x86_64_entry_bytes(&hooked->entry, code.address, fresh), jump);
     memcpy(at, fresh, jump);
     if (kind == STUB_ENTRY_SHORT)
         assert_int_equal(stub_x86_64_site_island(address_of(island), code.address, island), STUB_FINE);
@@ -697,13 +698,13 @@ static void endbr_gives_way_to_a_punned_jump(void **state)
             stub_x86_64_entry_hook(&code, &entry, &counter, recorder.address, &hook);
             put_code(&code);
             assert_int_equal(hook.body, entry.address + 4);
-            assert_int_equal(stub_x86_64_entry_site(&entry, place_at, fresh), 4);
+            assert_int_equal(stub_x86_64_entry_bytes(&entry, place_at, fresh), 4);
             assert_int_equal(fresh[4], old[4]);
-            assert_int_equal(stub_x86_64_entry_site(&entry, high_end, fresh), 4);
-            assert_int_equal(stub_x86_64_entry_site(&entry, low_end, fresh), 4);
-            assert_int_equal(stub_x86_64_entry_site(&entry, high_end + 1, fresh), 0);
-            assert_int_equal(stub_x86_64_entry_site(&entry, low_end - 1, fresh), 0);
-            stub_x86_64_entry_site(&entry, place_at, fresh);
+            assert_int_equal(stub_x86_64_entry_bytes(&entry, high_end, fresh), 4);
+            assert_int_equal(stub_x86_64_entry_bytes(&entry, low_end, fresh), 4);
+            assert_int_equal(stub_x86_64_entry_bytes(&entry, high_end + 1, fresh), 0);
+            assert_int_equal(stub_x86_64_entry_bytes(&entry, low_end - 1, fresh), 0);
+            stub_x86_64_entry_bytes(&entry, place_at, fresh);
             memcpy(at, fresh, 4);
             memset(block + COUNTER, 0, sizeof(struct stub_hook_words));
             uses_gs(form);

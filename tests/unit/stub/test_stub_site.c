@@ -32,7 +32,7 @@ static void expect_at(enum stub_kind kind, const char *old, uint64_t target, con
         assert_int_equal(code.refused, STUB_FINE);
         stub_bytes_are(code.bytes, code.size, stubs[form]);
     }
-    assert_int_equal(stub_x86_64_site_site(&site, STUB, fresh), STUB_FINE);
+    assert_int_equal(stub_x86_64_site_bytes(&site, STUB, fresh), STUB_FINE);
     stub_bytes_are(fresh, site.length, expected->site);
 }
 
@@ -192,7 +192,7 @@ static void short_calls_move_with_what_stands_before(void **state)
                    "48 ff 05 12 03 01 00        ; inc qword [rip+0x10312]\n"
                    "48 c7 05 f7 ff 00 00 00 00 00 00 ; mov qword [0x50010], 0\n"
                    "ff e0                       ; jmp rax\n");
-    assert_int_equal(stub_x86_64_site_site(&site, STUB, fresh), STUB_FINE);
+    assert_int_equal(stub_x86_64_site_bytes(&site, STUB, fresh), STUB_FINE);
     stub_bytes_are(fresh, sizeof old, "2e 2e 2e 40 e8 f7 ef 03 00  ; call 0x40000\n");
 }
 
@@ -344,17 +344,17 @@ static void two_byte_jumps_go_over_an_island(void **state)
                                        .old = old,
                                        .target = 0x1012,
                                        .island = 0x1081};
-    assert_int_equal(stub_x86_64_site_site(&site, STUB, fresh), STUB_FINE);
+    assert_int_equal(stub_x86_64_site_bytes(&site, STUB, fresh), STUB_FINE);
     stub_bytes_are(fresh, 2, "eb 7f ; jmp 0x1081");
     site.island = 0xf82;
     site.kind = STUB_BRANCH_SHORT;
     site.old = condition;
-    assert_int_equal(stub_x86_64_site_site(&site, STUB, fresh), STUB_FINE);
+    assert_int_equal(stub_x86_64_site_bytes(&site, STUB, fresh), STUB_FINE);
     stub_bytes_are(fresh, 2, "74 80 ; je 0xf82");
     site.island = 0xf81;
-    assert_int_equal(stub_x86_64_site_site(&site, STUB, fresh), STUB_REASON_NO_ISLAND);
+    assert_int_equal(stub_x86_64_site_bytes(&site, STUB, fresh), STUB_REASON_NO_ISLAND);
     site.island = 0x1082;
-    assert_int_equal(stub_x86_64_site_site(&site, STUB, fresh), STUB_REASON_NO_ISLAND);
+    assert_int_equal(stub_x86_64_site_bytes(&site, STUB, fresh), STUB_REASON_NO_ISLAND);
     assert_int_equal(stub_x86_64_site_island(0xf82, STUB, island), STUB_FINE);
     stub_bytes_are(island, 5, "e9 79 f0 03 00 ; jmp 0x40000");
     assert_int_equal(stub_x86_64_site_island(0xf82, 0xf87 + 0x80000000, island), STUB_REASON_OUT_OF_REACH);
@@ -367,12 +367,12 @@ static void reach_ends_at_two_gigabytes(void **state)
     uint8_t call[] = {0xe8, 0, 0, 0, 0}, fresh[STUB_X86_64_SITE_MAX];
     uint64_t site_address = UINT64_C(0x7f1234560000), next = site_address + 5;
     struct stub_x86_64_request site = {.kind = STUB_CALL, .length = 5, .address = site_address, .old = call};
-    assert_int_equal(stub_x86_64_site_site(&site, next + 0x7fffffff, fresh), STUB_FINE);
+    assert_int_equal(stub_x86_64_site_bytes(&site, next + 0x7fffffff, fresh), STUB_FINE);
     stub_bytes_are(fresh, 5, "e8 ff ff ff 7f");
-    assert_int_equal(stub_x86_64_site_site(&site, next + 0x80000000, fresh), STUB_REASON_OUT_OF_REACH);
-    assert_int_equal(stub_x86_64_site_site(&site, next - 0x80000000, fresh), STUB_FINE);
+    assert_int_equal(stub_x86_64_site_bytes(&site, next + 0x80000000, fresh), STUB_REASON_OUT_OF_REACH);
+    assert_int_equal(stub_x86_64_site_bytes(&site, next - 0x80000000, fresh), STUB_FINE);
     stub_bytes_are(fresh, 5, "e8 00 00 00 80");
-    assert_int_equal(stub_x86_64_site_site(&site, next - 0x80000001, fresh), STUB_REASON_OUT_OF_REACH);
+    assert_int_equal(stub_x86_64_site_bytes(&site, next - 0x80000001, fresh), STUB_REASON_OUT_OF_REACH);
 
     /* The counter: inc at `stub`, 7 bytes; then the target of the jump at stub + 7, 5 bytes. */
     uint64_t stub = next + 0x1000;
