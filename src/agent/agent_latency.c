@@ -5,7 +5,12 @@
  * group, and only ever filled. Like cells, histograms of one thread are written without locked instructions;
  * group 0, which everybody shares who came late, has atomic ones, and so has the group that functions fall
  * back to once half of the table is used. */
-#include "agent.h"
+#include "agent_latency.h"
+
+#include "agent_cell.h"
+#include "agent_memory.h"
+#include "agent_node.h"
+#include "wire_agent_latency.h"
 
 #define PROBES 64
 
@@ -23,8 +28,8 @@ static bool is_of(uint32_t number, uint64_t function, uint32_t cookie, uint32_t 
 
 static uint32_t make(uint64_t function, uint32_t cookie, uint32_t group)
 {
-    uint32_t number = agent_take_number(&agent_process()->latency_count, WIRE_AGENT_LATENCIES,
-                                        WIRE_AGENT_PART_LATENCIES, sizeof(struct wire_agent_latency));
+    uint32_t number = agent_memory_number(&agent_process()->latency_count, WIRE_AGENT_LATENCIES,
+                                          WIRE_AGENT_PART_LATENCIES, sizeof(struct wire_agent_latency));
     if (number == 0)
         return 0;
     struct wire_agent_latency *latency = latency_at(number);

@@ -22,10 +22,15 @@
  *
  * A record keeps its group with the group's cells, which are thus written by one thread at a time, and its
  * caches. What was the thread's own is forgotten. */
-#include "agent.h"
+#include "agent_record.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
+
+#include "agent_may.h"
+#include "agent_memory.h"
+#include "agent_pending.h"
+#include "agent_readable.h"
 
 #define PROBES     256
 #define GONE       UINT64_C(1) /* of a place: it is free, but others may lie behind it */
@@ -57,7 +62,7 @@ static struct agent_thread *record_at(uint64_t word, uint64_t key)
         return NULL;
     struct agent_thread *thread = agent_thread_at(word & UINT16_MAX);
     uint64_t there = __atomic_load_n(&thread->shared.key, __ATOMIC_SEQ_CST);
-    return (there | AGENT_MAKING) == (key | AGENT_MAKING) ? thread : NULL;
+    return (there | AGENT_RECORD_MAKING) == (key | AGENT_RECORD_MAKING) ? thread : NULL;
 }
 
 /* Is it for whoever comes: empty, or of a record that is another thread's by now? */
@@ -106,7 +111,7 @@ uint32_t agent_record_tid_offset(uint64_t key, uint32_t tid)
     for (uint32_t at = sizeof(uint64_t); tid != 0 && at < BLOCK_MOST; at += sizeof tid) {
         uint64_t address = key + at;
         bool is_next_page = at == sizeof(uint64_t) || address % PAGE < sizeof tid;
-        if (is_next_page && !agent_stack_is_readable(address))
+        if (is_next_page && !agent_readable(address))
             return 0;
         if (*(const uint32_t *)address == tid)
             return at;
@@ -136,7 +141,7 @@ static bool has_ended(const struct agent_thread *thread, uint64_t key)
 
 static void forget_owner(struct agent_thread *thread)
 {
-    agent_function_forget(thread);
+    agent_pending_forget(thread);
     thread->shared.entered_sp = 0;
     thread->readable_start = thread->readable_end = thread->known_start = thread->known_end = 0;
     thread->last_block = thread->spent = thread->working = 0;
@@ -155,8 +160,8 @@ static void forget_owner(struct agent_thread *thread)
 static bool take_over(struct agent_thread *thread, uint32_t number, uint64_t key)
 {
     uint64_t before = __atomic_load_n(&thread->shared.key, __ATOMIC_RELAXED);
-    if ((before & AGENT_MAKING) != 0 || (before != 0 && !has_ended(thread, before)) ||
-        !__atomic_compare_exchange_n(&thread->shared.key, &before, key | AGENT_MAKING, false,
+    if ((before & AGENT_RECORD_MAKING) != 0 || (before != 0 && !has_ended(thread, before)) ||
+        !__atomic_compare_exchange_n(&thread->shared.key, &before, key | AGENT_RECORD_MAKING, false,
                                      __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
         return false;
     if (before == 0)
@@ -188,7 +193,7 @@ static struct agent_thread *take_used(uint64_t key, uint32_t *number)
 static bool has_room(uint64_t count)
 {
     return count <= WIRE_AGENT_THREADS &&
-           agent_room(WIRE_AGENT_PART_THREADS, count * WIRE_AGENT_THREAD_BYTES);
+           agent_memory_has(WIRE_AGENT_PART_THREADS, count * WIRE_AGENT_THREAD_BYTES);
 }
 
 /* From its number on others may take it for a free one: then the next one is tried. */
@@ -201,7 +206,7 @@ static struct agent_thread *take_new(uint64_t key, uint32_t *number)
             return NULL; /* others came first: it is nobody's yet */
         struct agent_thread *thread = agent_thread_at(*number);
         uint64_t nobody = 0;
-        if (__atomic_compare_exchange_n(&thread->shared.key, &nobody, key | AGENT_MAKING, false,
+        if (__atomic_compare_exchange_n(&thread->shared.key, &nobody, key | AGENT_RECORD_MAKING, false,
                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             return thread;
     }

@@ -3,7 +3,7 @@
  * What a process maps of the file: control, rows, its region, its records, its own memory, in this order, at
  * the distances that they have in a file of one region (enum wire_agent_part, wire_agent_place). Whatever its
  * number, a process has its region at the same address, as a fork's child is to have. Only the beginning of
- * each part is mapped (wire_agent_first) and grows in place by need (agent_room.c): what is mapped counts
+ * each part is mapped (wire_agent_first) and grows in place by need (agent_memory.c): what is mapped counts
  * against RLIMIT_AS, is locked by mlockall, and is walked by leak checkers. A part that cannot grow is full.
  *
  * Context: anywhere. */

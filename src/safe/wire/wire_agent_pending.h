@@ -10,7 +10,7 @@
 #include "wire_agent_thread.h"
 
 #define WIRE_AGENT_PENDING 1023 /* calls of hooked functions that a thread can be in at once */
-#define WIRE_AGENT_STRAYS  2048 /* pages of stacks with strays (agent_function.c) */
+#define WIRE_AGENT_STRAYS  2048 /* pages of stacks with strays (agent_call_function.c) */
 
 /* A call that has not returned yet. Of one that opens descriptors, start is process.descriptor_events when it
  * began, and inner the argument that says where they are told. */

@@ -8,7 +8,7 @@
 
 #define WIRE_AGENT_RANGE_BYTES 64
 
-/* A change of mapped memory that waits for whoever changes the ranges now (agent_range.c). The agent's
+/* A change of mapped memory that waits for whoever changes the ranges now (agent_heap_range.c). The agent's
  * own. */
 struct wire_agent_change {
     uint64_t start, end, number;

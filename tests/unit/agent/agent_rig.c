@@ -129,7 +129,7 @@ static void fill_process(struct agent_rig *rig, const struct agent_rig_options *
     rig->process->state = WIRE_AGENT_RUNNING;
 }
 
-/* What a process maps (wire_agent.h), beside the test's own view: with all that parts may become, or their
+/* What a process maps (wire_agent_layout.h), beside the test's own view: with all that parts may become, or their
  * beginnings. */
 static void show_parts(struct agent_rig *rig, int file, bool small)
 {

@@ -59,7 +59,7 @@ struct wire_agent_node *agent_rig_nodes(const struct agent_rig *rig,
 struct wire_agent_cell *agent_rig_cells(const struct agent_rig *rig,
                                         const struct wire_agent_process *process);
 
-/* By the rules of wire_agent.h. */
+/* By the rules of wire_agent_node.h. */
 struct agent_rig_figures {
     uint64_t total, count, live, live_count, max, peak, largest, temporary;
     double variance; /* in bytes^2 */

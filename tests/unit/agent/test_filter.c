@@ -1,4 +1,4 @@
-/* What the program forbids itself (agent_filter.c): the agent does without, and makes none of these calls.
+/* What the program forbids itself (agent_hook_filter.c): the agent does without, and makes none of these calls.
  * Nothing is really forbidden here but in a child, where it kills. */
 #include <errno.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Return addresses that are replaced (agent_return.c), calls that are timed by them (agent_function.c), and
+/* Return addresses that are replaced (agent_return.c), calls that are timed by them (agent_call_function.c), and
  * their histograms (agent_latency.c). */
 #include <pthread.h>
 #include <setjmp.h>
@@ -340,7 +340,7 @@ static void test_not_timed(void **state)
     assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_UNTIMED], 1);
 }
 
-/* --- agent_function.c --- */
+/* --- agent_call_function.c --- */
 
 static void test_left_by_a_jump(void **state)
 {
@@ -706,7 +706,7 @@ static void test_crowded(void **state)
     assert_int_equal(used_histograms(rig.process), 1);
 }
 
-/* --- agent_rest.c --- */
+/* --- agent_call_rest.c --- */
 
 enum { HANDLERS = 400, CALLS_OF_HANDLER = 300 };
 

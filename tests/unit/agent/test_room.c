@@ -1,4 +1,4 @@
-/* Parts of the agent's memory that grow (agent_room.c): with no more mapped than at first, every figure is the
+/* Parts of the agent's memory that grow (agent_memory.c): with no more mapped than at first, every figure is the
  * same; where the kernel refuses, that is a loss and nothing else; a fork's child has its own. */
 #include <pthread.h>
 #include <setjmp.h>
