@@ -7,8 +7,6 @@
 
 #include "agent_x86_64_frame.h"
 
-#define TICKS 512 /* WIRE_AGENT_CALL_TICKS */
-
     .text
 
     .macro  entry name
@@ -25,7 +23,7 @@ agent_entry_\name:
     save    %rsi
     save    %rdi
     xorl    %r8d, %r8d
-    testl   $TICKS, agent_parameters+FORBIDDEN(%rip)
+    testl   $NO_TICKS, agent_parameters+FORBIDDEN(%rip)
     jnz     2f
     rdtsc
     shlq    $32, %rdx
@@ -64,7 +62,7 @@ enter_first:
     callq   agent_wrap_enter_first
     load    %rdi
     load    %rsi
-    movq    (%rsp), %r11
+    movq    FRAME_HOOK(%rsp), %r11
     drop_frame
     jmpq    *HOOK_BODY(%r11)
     .cfi_endproc

@@ -8,8 +8,7 @@
 
 #include "agent_x86_64_frame.h"
 
-#define RETURNS       8192 /* WIRE_AGENT_RETURNS */
-#define BLOCK_BITS    4    /* of WIRE_AGENT_BLOCK */
+#define SAVED 64 /* bytes of the registers that an entry saves below the frame */
 
     .text
 
@@ -40,14 +39,14 @@ agent_entry_\name:
     save    %r9
     movq    %rsi, %rdx /* the function's own arguments, behind the frame */
     movq    %rdi, %rsi
-    leaq    64(%rsp), %rdi
+    leaq    SAVED(%rsp), %rdi
     callq   agent_wrap_\name
     /* The body goes to slot - 8, the block to slot - 16: what was saved there is in its register again. */
-    movq    64(%rsp), %rcx
+    movq    SAVED+FRAME_HOOK(%rsp), %rcx
     movq    HOOK_BODY(%rcx), %rcx
-    movq    128(%rsp), %r11
-    movq    %rcx, 128(%rsp)
-    movq    %rax, 120(%rsp)
+    movq    SAVED+FRAME_SIXTH(%rsp), %r11
+    movq    %rcx, SAVED+FRAME_SIXTH(%rsp)
+    movq    %rax, SAVED+FRAME_R15(%rsp)
     testq   %rax, %rax
     load    %r9
     load    %r8

@@ -12,8 +12,6 @@
 #include "agent_stack.h"
 #include "agent_thread.h"
 
-_Static_assert(offsetof(struct wire_agent_process, unmapped) == 60, "as agent_x86_64_frame.h has it");
-
 #define PAGE            UINT64_C(4096)
 #define FAILED          UINT64_MAX /* MAP_FAILED, and sbrk's -1 */
 #define HUGETLB         0x40000    /* MAP_HUGETLB; log2 of the page in the bits from HUGE_SHIFT on */

@@ -135,22 +135,6 @@ bool agent_heap_sample_hits(struct agent_thread *thread, uint64_t size, uint64_t
 
 /* --- which addresses may be samples: what the quick entries look at --- */
 
-#define RECORD 19
-_Static_assert(offsetof(struct wire_agent_parameters, alive) == 16 &&
-                   offsetof(struct wire_agent_parameters, threads) == 64 &&
-                   WIRE_AGENT_SAMPLED == UINT64_C(1) << 16 && WIRE_AGENT_PLACES == UINT64_C(1) << 15 &&
-                   WIRE_AGENT_THREAD_BYTES == UINT64_C(1) << RECORD &&
-                   offsetof(struct agent_thread, shared.key) == 0 &&
-                   offsetof(struct agent_thread, shared.inside) == 12 &&
-                   offsetof(struct agent_thread, shared.entered_sp) == 64 &&
-                   offsetof(struct agent_thread, last_block) == 112 &&
-                   offsetof(struct agent_thread, until_sample) == 128 &&
-                   offsetof(struct agent_thread, calls) == 160 &&
-                   offsetof(struct wire_agent_calls, count) == 0 && WIRE_AGENT_INSIDE == 1,
-               "as agent_heap_x86_64_pass.S has them");
-_Static_assert(WIRE_AGENT_SAMPLED_AT == 462848 && WIRE_AGENT_PLACES_AT == 528384,
-               "as agent_heap_x86_64_pass.S has them");
-
 static uint8_t *sampled_at(uint64_t address)
 {
     return (uint8_t *)agent_part(WIRE_AGENT_SAMPLED_AT) +

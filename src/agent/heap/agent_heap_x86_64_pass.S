@@ -12,17 +12,6 @@
 
 #include "agent_x86_64_frame.h"
 
-#define ALIVE   16     /* struct wire_agent_parameters.alive */
-#define SAMPLED 462848 /* wire_agent_layout.sampled */
-#define PLACES  528384 /* WIRE_AGENT_PLACES_AT */
-#define THREADS 64     /* struct wire_agent_parameters.threads */
-#define RECORD  19     /* log2 of WIRE_AGENT_THREAD_BYTES */
-#define INSIDE  12     /* struct agent_thread */
-#define ENTERED 64
-#define LAST    112
-#define UNTIL   128
-#define CALLS   160
-
     .section .rodata
     .p2align 3
 golden:
@@ -39,7 +28,7 @@ agent_entry_\name\()_pass:
     .cfi_startproc
     movq    agent_parameters+ALIVE(%rip), %rax
     movq    agent_parameters+PROCESS(%rip), %r10
-    cmpl    $1, (%rax)
+    cmpl    $PROCESS_ALIVE, (%rax)
     jne     agent_entry_\name
     cmpl    $STATE_RUNNING, STATE(%r10)
     jne     agent_entry_\name
@@ -65,11 +54,11 @@ agent_entry_\name\()_pass:
     shrq    $16, %r10
     cmpq    %rax, %r10
     jne     9f
-    shlq    $RECORD, %rbx
+    shlq    $RECORD_BITS, %rbx
     addq    agent_parameters+THREADS(%rip), %rbx
     cmpq    %rax, (%rbx)
     jne     9f
-    cmpl    $0, INSIDE(%rbx)
+    cmpl    $IS_OUTSIDE, INSIDE(%rbx)
     jne     9f
     movq    CALLS(%rbx), %rax
     testq   %rax, %rax
@@ -85,18 +74,18 @@ agent_entry_\name\()_pass:
     .endif
     testq   %r10, %r10
     jle     9f
-    cmpq    %r10, UNTIL(%rbx)
+    cmpq    %r10, UNTIL_SAMPLE(%rbx)
     jle     9f
     .endif
     leaq    16(%rsp), %rax
-1:  movq    %rax, ENTERED(%rbx)
-    movl    $1, INSIDE(%rbx)
-    cmpq    %rax, ENTERED(%rbx)
+1:  movq    %rax, ENTERED_SP(%rbx)
+    movl    $IS_INSIDE, INSIDE(%rbx)
+    cmpq    %rax, ENTERED_SP(%rbx)
     jne     1b
-    cmpl    $1, INSIDE(%rbx)
+    cmpl    $IS_INSIDE, INSIDE(%rbx)
     jne     1b
     .ifnc   \name, free
-    subq    %r10, UNTIL(%rbx)
+    subq    %r10, UNTIL_SAMPLE(%rbx)
     .endif
     link_frame 8
     callq   *HOOK_BODY(%r11)
@@ -104,10 +93,10 @@ agent_entry_\name\()_pass:
     .ifnc   \name, free
     testq   %rax, %rax
     jz      2f
-    movq    %rax, LAST(%rbx)
+    movq    %rax, LAST_BLOCK(%rbx)
 2:
     .endif
-    movl    $0, INSIDE(%rbx)
+    movl    $IS_OUTSIDE, INSIDE(%rbx)
     .cfi_remember_state
     load    %rbx
     .cfi_same_value %rbx

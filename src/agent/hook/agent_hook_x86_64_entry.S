@@ -13,9 +13,8 @@
 
 #include "agent_x86_64_frame.h"
 
-#define ARCH_PRCTL    158   /* the system call */
-#define ARCH_GET_FS   0x1003
-#define NO_ARCH_PRCTL 64 /* WIRE_AGENT_CALL_ARCH_PRCTL */
+#define ARCH_PRCTL  158 /* the system call */
+#define ARCH_GET_FS 0x1003
 
     .text
 
@@ -29,7 +28,7 @@
     save_frame \thread
     shift_arguments
     movq    %rsp, %rdi
-    link_frame 72
+    link_frame FRAME_BYTES
     callq   *%r10
     unlink_frame
     drop_frame
@@ -54,14 +53,14 @@ enter_or_pass:
     save    %rcx
     shift_arguments
     leaq    32(%rsp), %rdi
-    link_frame 104
+    link_frame 32+FRAME_BYTES
     callq   *%r10
     unlink_frame
     load    %rcx
     load    %rdx
     load    %rsi
     load    %rdi
-    movq    (%rsp), %r11
+    movq    FRAME_HOOK(%rsp), %r11
     drop_frame
     testq   %rax, %rax
     jz      3f
@@ -85,7 +84,7 @@ enter_or_answer:
     save    %rax
     shift_arguments
     leaq    48(%rsp), %rdi
-    link_frame 120
+    link_frame 48+FRAME_BYTES
     callq   *%r10
     unlink_frame
     movq    %rax, %r10
@@ -103,8 +102,8 @@ enter_or_answer:
     drop_frame
     retq
     .cfi_restore_state
-4:  movq    (%rsp), %r11
-    movq    64(%rsp), %r9
+4:  movq    FRAME_HOOK(%rsp), %r11
+    movq    FRAME_SIXTH(%rsp), %r9
     drop_frame
     jmpq    *HOOK_BODY(%r11)
     .cfi_endproc
