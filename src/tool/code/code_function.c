@@ -1,15 +1,13 @@
 /* code_function.c - from claims to functions.
  *
- * 1. Claims outside of code are dropped, those that reach out of it are cut. Code is the executable sections,
- * or the
- *    executable segments of a file without sections.
- * 2. Claims with the same start become one group; the FDE's end wins, for symbols of assembly are sized by
- * hand.
- * 3. Groups with a symbol are laid out in order of their starts: what begins inside of the last one and ends
- * there too is an
- *    entry of it; what reaches further cuts it.
- * 4. What only FDEs claim gets what is left free, piece by piece.
- * 5. Every name becomes an entry of the function that holds its address. */
+ *   1. Claims outside of code are dropped, those that reach out of it are cut. Code is the executable
+ *      sections, or the executable segments of a file without sections.
+ *   2. Claims with the same start become one group; the FDE's end wins, for symbols of assembly are sized by
+ *      hand.
+ *   3. Groups with a symbol are laid out in order of their starts: what begins inside of the last one and
+ *      ends there too is an entry of it; what reaches further cuts it.
+ *   4. What only FDEs claim gets what is left free, piece by piece.
+ *   5. Every name becomes an entry of the function that holds its address. */
 #include "code_function.h"
 
 #include <elf.h>

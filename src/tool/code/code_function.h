@@ -21,10 +21,8 @@
 
 #define CODE_NONE UINT32_MAX /* no function, no entry */
 
-enum code_origin { /* who says that there is a function; bits */
-                   CODE_FROM_SYMBOL = 1,
-                   CODE_FROM_FDE = 2
-};
+/* Who says that there is a function; bits. */
+enum code_origin { CODE_FROM_SYMBOL = 1, CODE_FROM_FDE = 2 };
 
 /* One claim that a function lies in [start, end). */
 struct code_bound {

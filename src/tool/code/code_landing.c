@@ -9,16 +9,17 @@
 
 #include "code_scan.h"
 
-enum { /* DW_EH_PE_: how a pointer is written */
-       POINTER_ABSOLUTE = 0x00,
-       POINTER_ULEB = 0x01,
-       POINTER_U2 = 0x02,
-       POINTER_U4 = 0x03,
-       POINTER_U8 = 0x04,
-       POINTER_SIGNED = 0x08,
-       POINTER_RELATIVE = 0x10, /* to its own address */
-       POINTER_INDIRECT = 0x80,
-       POINTER_OMITTED = 0xff
+/* DW_EH_PE_: how a pointer is written. */
+enum {
+    POINTER_ABSOLUTE = 0x00,
+    POINTER_ULEB = 0x01,
+    POINTER_U2 = 0x02,
+    POINTER_U4 = 0x03,
+    POINTER_U8 = 0x04,
+    POINTER_SIGNED = 0x08,
+    POINTER_RELATIVE = 0x10, /* to its own address */
+    POINTER_INDIRECT = 0x80,
+    POINTER_OMITTED = 0xff
 };
 
 enum { PADS_MAX = 1 << 24 }; /* hostile files: every function with one and the same endless table */

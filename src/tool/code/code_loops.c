@@ -1,21 +1,16 @@
-/* code_loops.c
+/* code_loops.c - finding the loops, in four steps:
  *
- * 1. Depth first from the function's beginning, then from blocks not reached so far: those that nothing leads
- * to first.
- *    That gives an order (reverse postorder) and for each block the root it was reached from; an edge to a
- *    block of an
- *    earlier root is dropped.
- * 2. Immediate dominators.
- * 3. An edge to a dominator of its source leads back: its target heads a loop. Headers are taken last first,
- * so that inner
- *    loops are known when an outer one is walked backwards from the ends of its edges; a block that is in a
- *    loop already
- *    stands for the outermost loop around it.
- * 4. Each edge that does not lead back joins, within the innermost loop around both ends, two things: blocks,
- * or loops that
- *    lie directly in it. Things that form a circle there are an irreducible region: a natural loop inside is
- *    one thing, and
- *    the edges that close a natural loop are left out, so nothing else is left that could. */
+ *   1. Depth first from the function's beginning, then from blocks not reached so far: those that nothing
+ *      leads to first. That gives an order (reverse postorder) and for each block the root it was reached
+ *      from; an edge to a block of an earlier root is dropped.
+ *   2. Immediate dominators.
+ *   3. An edge to a dominator of its source leads back: its target heads a loop. Headers are taken last
+ *      first, so that inner loops are known when an outer one is walked backwards from the ends of its edges;
+ *      a block that is in a loop already stands for the outermost loop around it.
+ *   4. Each edge that does not lead back joins, within the innermost loop around both ends, two things:
+ *      blocks, or loops that lie directly in it. Things that form a circle there are an irreducible region: a
+ *      natural loop inside is one thing, and the edges that close a natural loop are left out, so nothing
+ *      else is left that could. */
 #include "code_loops.h"
 
 #include <stdlib.h>

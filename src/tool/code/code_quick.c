@@ -1,20 +1,22 @@
-/* code_quick.c - a table of forms. Source: Intel SDM volume 2, appendix A (opcode maps). */
+/* code_quick.c - a table of forms. code_quick.h says why there is one beside Zydis, with a figure. Source:
+ * Intel SDM volume 2, appendix A (opcode maps). */
 #include "code_quick.h"
 
 #include <string.h>
 
-enum { /* a form; 0: not in the table */
-       KNOWN = 0x80,
-       MODRM = 0x40,
-       GROUP = 0x20,  /* valid for some values of ModRM's reg only: group_of */
-       MEMORY = 0x10, /* invalid with a register */
-       NO_REX = 0x08, /* means something else behind a REX prefix */
-       KIND = 0x07,   /* what follows ModRM: */
-       IMMEDIATE_1 = 1,
-       IMMEDIATE_4 = 2,
-       IMMEDIATE_WIDE = 3, /* 8 bytes with REX.W, else 4 */
-       RELATIVE_1 = 4,
-       RELATIVE_4 = 5
+/* A form; 0: not in the table. */
+enum {
+    KNOWN = 0x80,
+    MODRM = 0x40,
+    GROUP = 0x20,  /* valid for some values of ModRM's reg only: group_of */
+    MEMORY = 0x10, /* invalid with a register */
+    NO_REX = 0x08, /* means something else behind a REX prefix */
+    KIND = 0x07,   /* what follows ModRM: */
+    IMMEDIATE_1 = 1,
+    IMMEDIATE_4 = 2,
+    IMMEDIATE_WIDE = 3, /* 8 bytes with REX.W, else 4 */
+    RELATIVE_1 = 4,
+    RELATIVE_4 = 5
 };
 
 #define ALU(base)                                                                                            \

@@ -1,7 +1,8 @@
 /* code_scan.h - what the passes of a survey share. Private to the room.
  *
- * The passes, in order: functions (code_scan.c), addresses taken (code_taken.c), jump tables (code_table.c),
- * landing pads (code_landing.c), then the verdict on each site (code_survey.c), which needs all of them. */
+ * The passes, in order: functions (code_site.c), addresses taken (code_taken.c), jump tables (code_table.c),
+ * landing pads (code_landing.c), then the verdict on each site (code_survey_make.c), which needs all of
+ * them. */
 #ifndef CODE_SCAN_H
 #define CODE_SCAN_H
 
@@ -59,7 +60,7 @@ bool code_return_is_read(const struct code_instructions *instructions, const uin
 bool code_return_is_passed(const char *name);
 
 /* The passes. Running out of memory sets scan->failed. */
-void code_scan_functions(struct code_scan *scan);
+void code_site_all(struct code_scan *scan);
 void code_taken_all(struct code_scan *scan, const struct code_survey_options *options);
 void code_table_all(struct code_scan *scan);
 void code_landing_all(struct code_scan *scan);
