@@ -5,7 +5,7 @@
  *   2. on the way to a later page it opens every page in between, with a row for offset 0 where a rule other
  *      than NONE holds (a page without rows means NONE);
  *   3. the first row of a page is always for offset 0, so a later one is preceded by one that carries over
- * what held before, NONE included;
+ *      what held before, NONE included;
  *   4. behind each span NONE is put down, unless the next span begins right there. */
 #include "cfi_blob.h"
 

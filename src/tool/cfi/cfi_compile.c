@@ -4,7 +4,7 @@
  * throws an exception; a profiler asks a million times a second. So the programs are run once, here, and what
  * they say is written down flat (wire_rows.h). The steps:
  *   1. Read every FDE of .eh_frame, run its program, keep its rows and its span of code. A broken FDE is
- * counted and left out; its code stays uncovered.
+ *      counted and left out; its code stays uncovered.
  *   2. Order the spans. Where FDEs overlap (linkers have merged twice what they should have dropped), the one
  *      that starts first keeps the place.
  *   3. Signal trampolines: the code of an FDE marked 'S', or uncovered code, that holds the very bytes of
@@ -12,6 +12,7 @@
  *   4. Under .eh_frame goes .debug_frame, the image's own and the separate file's: assembly is sometimes
  *      described only there. Under that the PLT and the entry point, where nobody described them.
  *   5. Write the flat form.
+ *
  * Everything is proportional to the sections' sizes; nothing in a hostile file makes it otherwise: programs
  * do not overlap (cfi_entry.h), CIE programs run once, rows are at most one for each instruction, pages are
  * bounded by CFI_BLOB_SPAN_MAX. */

@@ -43,7 +43,7 @@ static bool find_by_header(const struct elf_image *image, struct cfi_section *se
         return false;
     struct cfi_section header = {bytes, available, program.p_vaddr, true, false, 0, program.p_vaddr};
     struct cfi_reader reader = {bytes + 4, bytes + available, false};
-    uint64_t address = cfi_entry_pointer(&reader, &header, bytes[1]);
+    uint64_t address = cfi_pointer_read(&reader, &header, bytes[1]);
     bytes = reader.failed ? NULL : elf_image_at(image, address, &available);
     if (bytes == NULL)
         return false;
