@@ -12,6 +12,7 @@
  *      number of a new thread there before that one begins.
  *   2. A control block that is not mapped any more is nobody's.
  *   3. Where neither is to be seen the thread is taken to live.
+ *
  * A new thread may begin with the same control block at any time. So a record is taken away first, by its
  * key, and then looked at again: the number is written before the new thread runs, so if it found the record
  * by the old key, that is seen, and the record is given back.

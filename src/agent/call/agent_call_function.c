@@ -13,6 +13,7 @@
  *   - putting a real address back is a replacement of one word that depends on no other, whenever and by
  *     whomever it is done;
  *   - a function that leaves by a tail call finds a block where its return address is, and leaves it there.
+ *
  * What reads return addresses must find the real ones. Functions that unwind are hooked (agent_entry_unwind)
  * in every copy that the program has: before they begin, all words of ours on the stack are replaced by what
  * they stand for. An unwinder without a name (linked into an image that was stripped) is known by whom it

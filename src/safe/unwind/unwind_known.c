@@ -1,14 +1,9 @@
 /* Stacks that were met before. The essay is in unwind_known.h. */
 #include "unwind_known.h"
 
-#define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
+#include "unwind_fast.h"
 
-/* The stack's words; AddressSanitizer is not to judge what lies between variables. */
-static inline __attribute__((no_sanitize_address)) uint64_t word_at(uint64_t address)
-{
-    typedef uint64_t __attribute__((may_alias)) word;
-    return *(const word *)address;
-}
+#define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
 static inline uint64_t hash_on(uint64_t hash, uint64_t word)
 {
@@ -40,7 +35,7 @@ static inline bool is_same(const struct unwind_shape *shape, const struct unwind
 {
     uint64_t differs = 0;
     for (unsigned i = 0; i < shape->count; i++)
-        differs |= word_at(start->sp + shape->offset[i] * UINT64_C(8)) ^ words[i];
+        differs |= unwind_fast_word(start->sp + shape->offset[i] * UINT64_C(8)) ^ words[i];
     return differs == 0 && (!shape->by_fp || words[shape->count] == start->fp);
 }
 
@@ -49,7 +44,7 @@ static inline uint32_t find_of_shape(const struct unwind_known *known, struct un
 {
     uint64_t hash = shape->serial;
     for (unsigned i = 0; i < shape->count; i++)
-        hash = hash_on(hash, word_at(start->sp + shape->offset[i] * UINT64_C(8)));
+        hash = hash_on(hash, unwind_fast_word(start->sp + shape->offset[i] * UINT64_C(8)));
     if (shape->by_fp)
         hash = hash_on(hash, start->fp);
     const struct unwind_known_slot *slot = &known->slots[slot_of(hash)];
@@ -83,7 +78,7 @@ static bool take(struct unwind_known *known, uint64_t at, uint64_t expected, uin
     uint64_t offset = at - shape->sp;
     if (offset / 8 > UINT16_MAX || offset % 8 != 0 || shape->count == UNWIND_SHAPE_WORDS)
         return false;
-    uint64_t word = word_at(at);
+    uint64_t word = unwind_fast_word(at);
     known->fresh_words[shape->count] = word;
     shape->offset[shape->count++] = (uint16_t)(offset / 8);
     shape->high = at + 8 > shape->high ? at + 8 : shape->high;

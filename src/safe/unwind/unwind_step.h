@@ -1,6 +1,6 @@
 /* unwind_step.h - one frame outwards by any rule (inside the room only).
  *
- * unwind_walk.c takes the four commonest rules by itself; everything else comes here. */
+ * The short loops take the commonest rules by themselves (unwind_fast.h); everything else comes here. */
 #ifndef UNWIND_STEP_H
 #define UNWIND_STEP_H
 
@@ -24,8 +24,9 @@ struct unwind_state {
 
 #define UNWIND_STEP_ON (-1)
 
-/* The base register of a frame whose registers are all known. */
-void unwind_step_base(struct unwind_state *state, const struct arch_registers *registers);
+/* A walk stands at the frame of these registers: frame 0, looked up at its pc as it is. */
+void unwind_step_start(struct unwind_state *state, const struct unwind_space *space,
+                       const struct unwind_memory *memory, const struct arch_registers *registers);
 
 /* Steps `state` out of its frame by `rule`. UNWIND_STEP_ON, or why the walk ends (enum unwind_end); the state
  * is then of no further use. */

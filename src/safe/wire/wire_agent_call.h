@@ -4,8 +4,8 @@
 #ifndef WIRE_AGENT_CALL_H
 #define WIRE_AGENT_CALL_H
 
-/* What the agent does without when the program, or who began it, forbids it (agent_hook_filter.c): system calls,
- * and the processor's clock. */
+/* What the agent does without when the program, or who began it, forbids it (agent_hook_filter.c): system
+ * calls, and the processor's clock. */
 #define WIRE_AGENT_CALLS(X)                                                                                  \
     X(GETTID, "gettid")                                                                                      \
     X(GETPID, "getpid")                                                                                      \

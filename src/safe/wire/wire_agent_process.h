@@ -63,8 +63,8 @@ struct wire_agent_process {
     uint64_t index_place; /* the present index: offset in its part << 8 | log2 of its slots; 0: the first */
     uint32_t index_lock, group_count; /* the agent's */
 
-    /* Mapped memory (agent_heap_range.c), the agent's: how many ranges were ever made, the first free one, the
-     * lock, how many changes wait. */
+    /* Mapped memory (agent_heap_range.c), the agent's: how many ranges were ever made, the first free one,
+     * the lock, how many changes wait. */
     uint32_t range_count, range_free, range_lock, range_waiting;
     uint64_t range_number, range_seed;
     uint64_t returns_start; /* run-time address of the first of WIRE_AGENT_RETURNS blocks; 0: none */
@@ -72,8 +72,8 @@ struct wire_agent_process {
     uint32_t latency_count;
     uint64_t own_start; /* run-time address of struct wire_agent_own; 0: none */
 
-    /* Descriptors (agent_call_descriptor.c): the process's number as it knows it itself (0: not known); one more
-     * than the highest number ever seen; how often one was opened; one more than the highest in the part
+    /* Descriptors (agent_call_descriptor.c): the process's number as it knows it itself (0: not known); one
+     * more than the highest number ever seen; how often one was opened; one more than the highest in the part
      * `forked`. */
     uint32_t pid_inside, descriptor_end, descriptor_events, forked_end;
     uint32_t timing;       /* enum wire_agent_timing */

@@ -151,8 +151,8 @@ static int finish_opening(struct elf_image *image, struct elf_image **opened, st
     return result;
 }
 
-/* The kernel writes the breakpoints of uprobes into every private mapping of a file, ours among them; a shared
- * one shows the file. So libelf's mapping is replaced by such a one, at the same place. */
+/* The kernel writes the breakpoints of uprobes into every private mapping of a file, ours among them; a
+ * shared one shows the file. So libelf's mapping is replaced by such a one, at the same place. */
 static void map_shared(Elf *elf, int fd)
 {
     size_t size = 0;
