@@ -147,7 +147,7 @@ static bool take_claims(struct layout *layout, const struct code_bounds *bounds)
 
 /* --- 2. groups --- */
 
-static void join(struct group *group, const struct code_bound *bound)
+static void join_claims(struct group *group, const struct code_bound *bound)
 {
     bool from_fde = (bound->origin & CODE_FROM_FDE) != 0 && bound->end > bound->start;
     group->origin |= bound->origin;
@@ -170,7 +170,7 @@ static bool make_groups(struct layout *layout)
                 (struct group){.start = bound->start,
                                .end = bound->start,
                                .limit = range_of(&layout->code, bound->start)->end};
-        join(&layout->groups[layout->group_count - 1], bound);
+        join_claims(&layout->groups[layout->group_count - 1], bound);
     }
     return true;
 }
@@ -354,14 +354,4 @@ uint32_t code_functions_entry(const struct code_functions *functions, uint64_t a
     size_t at = base_search_below(functions->entries, functions->entry_count, address, address);
     bool found = at < functions->entry_count && functions->entries[at].address == address;
     return found ? (uint32_t)at : CODE_NONE;
-}
-
-const char *code_verdict_text(enum code_verdict verdict)
-{
-    static const char *const texts[] = {
-#define X(number, name, text) [number] = (text),
-        CODE_VERDICTS(X)
-#undef X
-    };
-    return (unsigned)verdict < CODE_VERDICT_END ? texts[verdict] : "is not understood";
 }

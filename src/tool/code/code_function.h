@@ -91,26 +91,18 @@ uint32_t code_functions_entry(const struct code_functions *functions, uint64_t a
 
 /* --- verdicts --- */
 
-/* Why the bytes of a function are not to be trusted. Numbers are never reused. */
-#define CODE_VERDICTS(X)                                                                                     \
-    X(0, FINE, "decodes from its start to its end exactly")                                                  \
-    X(1, EMPTY, "has no bytes")                                                                              \
-    X(2, NO_BYTES, "its bytes are not in the file")                                                          \
-    X(3, UNDECODABLE, "holds bytes that are no instruction")                                                 \
-    X(4, PAST_END, "its last instruction reaches past its end")                                              \
-    X(5, DATA_IN_TEXT, "reads data that lie between its instructions")                                       \
-    X(6, INTO_INSTRUCTION, "jumps into the middle of one of its instructions")                               \
-    X(7, AMBIGUOUS, "holds a branch whose length depends on the maker of the processor")                     \
-    X(8, CUT, "its bounds contradict those of another function")
-
+/* Why the bytes of a function are not to be trusted. */
 enum code_verdict {
-#define X(number, name, text) CODE_VERDICT_##name = number,
-    CODE_VERDICTS(X)
-#undef X
-        CODE_VERDICT_END /* one past the highest */
+    CODE_VERDICT_FINE,             /* decodes from its start to its end exactly */
+    CODE_VERDICT_EMPTY,            /* has no bytes */
+    CODE_VERDICT_NO_BYTES,         /* its bytes are not in the file */
+    CODE_VERDICT_UNDECODABLE,      /* holds bytes that are no instruction */
+    CODE_VERDICT_PAST_END,         /* its last instruction reaches past its end */
+    CODE_VERDICT_DATA_IN_TEXT,     /* reads data that lie between its instructions */
+    CODE_VERDICT_INTO_INSTRUCTION, /* jumps into the middle of one of its instructions */
+    CODE_VERDICT_AMBIGUOUS,        /* holds a branch whose length depends on the maker of the processor */
+    CODE_VERDICT_CUT,              /* its bounds contradict those of another function */
+    CODE_VERDICT_END
 };
-
-/* The sentence's second half: "NAME " + text. */
-const char *code_verdict_text(enum code_verdict verdict);
 
 #endif

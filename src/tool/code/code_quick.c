@@ -193,7 +193,7 @@ static void take_rest(struct place *place, uint8_t kind, struct code_instruction
     }
 }
 
-static void finish(const struct place *place, struct code_instruction *out)
+static void finish_form(const struct place *place, struct code_instruction *out)
 {
     out->length = place->at;
     if (out->displacement_size == 0)
@@ -238,7 +238,7 @@ bool code_quick_decode(const uint8_t *bytes, size_t available, uint64_t address,
     if (!two && (opcode == 0xf6 || opcode == 0xf7) && reg == 0)
         kind = opcode == 0xf6 ? IMMEDIATE_1 : IMMEDIATE_4;
     take_rest(&place, kind, out);
-    finish(&place, out);
+    finish_form(&place, out);
     if (out->flow == CODE_CALL_INDIRECT || out->flow == CODE_JUMP_INDIRECT)
         finish_indirect(&place, modrm, out);
     if (two ? opcode == 0x1f : opcode == 0x90)

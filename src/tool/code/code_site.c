@@ -154,7 +154,7 @@ static void note_instructions(struct code_scan *scan, uint32_t number, const uin
         add_candidates(scan, number);
 }
 
-static int decode(struct code_scan *scan, const struct code_function *function, uint64_t *where)
+static int decode_function(struct code_scan *scan, const struct code_function *function, uint64_t *where)
 {
     int verdict = code_instructions_decode(&scan->survey->text, function->start, function->end,
                                            &scan->instructions, where);
@@ -168,7 +168,7 @@ static void scan_function(struct code_scan *scan, uint32_t number)
     struct code_survey_function *item = &survey->items[number];
     size_t available;
     item->first_site = (uint32_t)survey->site_count;
-    int verdict = decode(scan, function, &item->where);
+    int verdict = decode_function(scan, function, &item->where);
     if (verdict < 0) {
         scan->failed = true;
         return;

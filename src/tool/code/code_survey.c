@@ -54,11 +54,6 @@ uint64_t code_survey_previous(const struct code_survey *survey, uint64_t address
     return 0;
 }
 
-size_t code_survey_site_at(const struct code_survey *survey, uint64_t address)
-{
-    return base_search_below(survey->sites, survey->site_count, address, address);
-}
-
 bool code_survey_slot(const struct code_survey *survey, uint64_t address, uint64_t *slot)
 {
     struct code_instruction at;

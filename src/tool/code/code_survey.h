@@ -141,8 +141,6 @@ bool code_survey_marked(const struct code_survey *survey, enum code_map map, uin
 bool code_survey_entered(const struct code_survey *survey, uint64_t start, uint64_t end);
 /* The start of the instruction that ends where `address` begins one; 0: none in the same function. */
 uint64_t code_survey_previous(const struct code_survey *survey, uint64_t address);
-/* The first site at or after `address`: an index into sites, site_count when there is none. */
-size_t code_survey_site_at(const struct code_survey *survey, uint64_t address);
 /* The slot that a linkage stub at `address` jumps through ([endbr64] [bnd] jmp *slot(%rip)). False: it is
  * none. */
 bool code_survey_slot(const struct code_survey *survey, uint64_t address, uint64_t *slot);

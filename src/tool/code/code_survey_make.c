@@ -189,7 +189,7 @@ static void allow_instrumented(struct code_survey *survey, const struct code_sit
         survey->items[site->function].facts &= (uint16_t)~CODE_FACT_READS_RETURN;
 }
 
-static void judge(const struct code_scan *scan)
+static void judge_sites(const struct code_scan *scan)
 {
     struct code_survey *survey = scan->survey;
     for (size_t i = 0; i < survey->site_count; i++) {
@@ -216,7 +216,7 @@ static bool run_passes(struct code_scan *scan, const struct code_survey_options 
         return false;
     code_table_all(scan);
     code_landing_all(scan);
-    judge(scan);
+    judge_sites(scan);
     return true;
 }
 
