@@ -80,7 +80,7 @@ static uint64_t next_size(enum wire_agent_part part, uint64_t size, uint64_t mos
 }
 
 /* Other threads may have told of more meanwhile. */
-static void tell(uint64_t *room, uint64_t size)
+static void publish_size(uint64_t *room, uint64_t size)
 {
     uint64_t there = __atomic_load_n(room, __ATOMIC_RELAXED);
     while (there < size &&
@@ -150,7 +150,7 @@ static bool grow_once(enum wire_agent_part part, uint64_t size, const struct wir
     for (unsigned i = 0; i < BEHIND && size < place->most && agent_may(WIRE_AGENT_CALL_GROW); i++) {
         uint64_t next = next_size(part, size, place->most);
         if (grow_from(part, address, known, size, next)) {
-            tell(&agent_parameters.rooms[part], next);
+            publish_size(&agent_parameters.rooms[part], next);
             return true;
         }
         size = next;
@@ -158,8 +158,8 @@ static bool grow_once(enum wire_agent_part part, uint64_t size, const struct wir
     return false;
 }
 
-static bool grow(enum wire_agent_part part, uint64_t bytes, const struct wire_agent_place *place,
-                 unsigned most_waits)
+static bool grow_part(enum wire_agent_part part, uint64_t bytes, const struct wire_agent_place *place,
+                      unsigned most_waits)
 {
     const uint64_t *room = &agent_parameters.rooms[part];
     uint64_t size = __atomic_load_n(room, __ATOMIC_ACQUIRE);
@@ -183,7 +183,7 @@ bool agent_memory_grow(enum wire_agent_part part, uint64_t bytes)
         __atomic_store_n(rests, left - 1, __ATOMIC_RELAXED);
         return false;
     }
-    bool grown = grow(part, bytes, &place, left == TRY_AGAIN ? 0 : WAITS);
+    bool grown = grow_part(part, bytes, &place, left == TRY_AGAIN ? 0 : WAITS);
     if (!grown)
         agent_lose(WIRE_AGENT_LOSS_NO_ROOM);
     if (!grown || left == TRY_AGAIN)
@@ -200,7 +200,7 @@ static bool is_shown(enum wire_agent_part part)
 }
 
 /* What the parent grew the child does not need yet; descriptors it has as many as the parent. */
-static void shrink(enum wire_agent_part part, uint64_t address)
+static void shrink_part(enum wire_agent_part part, uint64_t address)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
     uint64_t first = wire_agent_first(&layout, part), room = agent_parameters.rooms[part];
@@ -211,11 +211,11 @@ static void shrink(enum wire_agent_part part, uint64_t address)
 }
 
 /* What is shown is a mapping anew, which core dumps have unless it is said again. */
-static bool show(enum wire_agent_part part, uint32_t number)
+static bool show_part(enum wire_agent_part part, uint32_t number)
 {
     struct wire_agent_place place = place_of(part, number);
     uint64_t address = agent_parameters.control + place.address;
-    shrink(part, address);
+    shrink_part(part, address);
     if (is_committed() && !make_unseen(address, place.file, agent_parameters.rooms[part]))
         return false;
     if (arch_host_syscall(SYS_remap_file_pages, address, agent_parameters.rooms[part], 0, place.file / PAGE,
@@ -234,7 +234,7 @@ bool agent_memory_show(uint32_t number)
     for (unsigned i = 0; i < WIRE_AGENT_PARTS; i++)
         agent_parameters.rests[i] = 0;
     for (unsigned part = WIRE_AGENT_PART_THREADS; part >= WIRE_AGENT_PART_HEAD; part--)
-        if (is_shown(part) && !show(part, number))
+        if (is_shown(part) && !show_part(part, number))
             return false;
     return true;
 }

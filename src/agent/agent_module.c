@@ -85,7 +85,7 @@ bool agent_module_place(void *context, uint64_t pc, struct unwind_place *found)
 static bool copy_present_module(uint64_t address, struct wire_agent_module *module)
 {
     for (unsigned i = 0; i < AGENT_MODULE_TRIES; i++) {
-        uint32_t generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
+        uint32_t generation = agent_module_generation();
         if (copy_module(generation, address, module))
             return true;
         if (agent_module_is_present(generation))

@@ -81,7 +81,7 @@ static struct unwind_trail_result walk_steadily(struct agent_thread *thread, con
                                                 uint32_t unchanged)
 {
     struct unwind_trail_result result = {.end = UNWIND_CUT};
-    uint32_t generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
+    uint32_t generation = agent_module_generation();
     for (unsigned i = 0; i < AGENT_MODULE_TRIES; i++) {
         if (__builtin_expect(thread->generation != generation, 0)) {
             forget_generation(thread, generation);
@@ -89,7 +89,7 @@ static struct unwind_trail_result walk_steadily(struct agent_thread *thread, con
         }
         result = walk_once(thread, frame, unchanged);
         unchanged = 0; /* of a walk_once that was for nothing */
-        generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
+        generation = agent_module_generation();
         if (__builtin_expect(thread->generation == generation, 1))
             break;
     }
@@ -101,8 +101,8 @@ static struct unwind_trail_result walk_steadily(struct agent_thread *thread, con
 /* How much of the last walk's stack is still there, all of it having been found readable. */
 static uint32_t unchanged_frames(const struct agent_thread *thread, uint64_t sp)
 {
-    if (thread->generation != __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE) ||
-        sp < thread->readable_start || sp >= thread->readable_end)
+    if (thread->generation != agent_module_generation() || sp < thread->readable_start ||
+        sp >= thread->readable_end)
         return 0;
     return unwind_trail_unchanged(&thread->trail, sp, arch_host()->code_mask);
 }
@@ -199,7 +199,7 @@ uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame 
         .pc = agent_return_real(frame->return_address),
         .sp = (uint64_t)(&frame->return_address + 1),
         .fp = frame->rbp,
-        .generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE),
+        .generation = agent_module_generation(),
         .root = root_of(thread, collector),
     };
     forget_unmapped(thread);
@@ -264,7 +264,7 @@ static uint32_t intern_interrupted(struct agent_thread *thread, const struct unw
 
 static struct unwind_result walk_interrupted(struct agent_thread *thread, const void *context)
 {
-    uint32_t generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
+    uint32_t generation = agent_module_generation();
     if (thread->generation != generation)
         forget_generation(thread, generation);
     struct agent_module_table table = {generation, &thread->rows};

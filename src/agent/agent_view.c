@@ -101,8 +101,7 @@ static struct unwind_result walk_alone(const struct agent_frame *frame, struct u
     struct unwind_result result = {.end = UNWIND_CUT};
     for (unsigned i = 0; i < AGENT_MODULE_TRIES; i++) {
         struct unwind_rows rows;
-        struct agent_module_table table = {__atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE),
-                                           &rows};
+        struct agent_module_table table = {agent_module_generation(), &rows};
         struct unwind_space space = {arch_host(), agent_module_place, &table, table.generation, guess};
         struct arch_registers registers;
         struct agent_view view;

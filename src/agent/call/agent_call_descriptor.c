@@ -77,7 +77,7 @@ static bool is_ours(void)
 }
 
 /* The function's arguments: agent_call_x86_64_return.S saves them below the frame. */
-static uint64_t argument(const struct agent_frame *frame, unsigned number)
+static uint64_t saved_argument(const struct agent_frame *frame, unsigned number)
 {
     return ((const uint64_t *)frame)[-3 - (int)number];
 }
@@ -161,20 +161,20 @@ static bool may_any_bring(uint64_t address, uint32_t count)
 }
 
 /* 0: the call opens nothing. */
-static uint32_t how_of(const struct agent_frame *frame)
+static uint32_t how_of_call(const struct agent_frame *frame)
 {
-    uint32_t how = wire_agent_cookie_family(frame->hook->cookie), second = (uint32_t)argument(frame, 1);
+    uint32_t how = wire_agent_cookie_family(frame->hook->cookie), second = (uint32_t)saved_argument(frame, 1);
     switch (how) {
     case WIRE_AGENT_FCNTL:
         return second == FCNTL_DUP || second == FCNTL_DUP_CLOEXEC ? WIRE_AGENT_DUPLICATED : 0;
     case WIRE_AGENT_DUPLICATED_TO:
-        return (uint32_t)argument(frame, 0) != second ? how : 0;
+        return (uint32_t)saved_argument(frame, 0) != second ? how : 0;
     case WIRE_AGENT_SIGNAL: /* else it changes one that is open */
-        return (uint32_t)argument(frame, 0) == UINT32_MAX ? how : 0;
+        return (uint32_t)saved_argument(frame, 0) == UINT32_MAX ? how : 0;
     case WIRE_AGENT_RECEIVED:
-        return may_bring(argument(frame, 1)) ? how : 0;
+        return may_bring(saved_argument(frame, 1)) ? how : 0;
     case WIRE_AGENT_RECEIVED_MANY:
-        return may_any_bring(argument(frame, 1), (uint32_t)argument(frame, 2)) ? how : 0;
+        return may_any_bring(saved_argument(frame, 1), (uint32_t)saved_argument(frame, 2)) ? how : 0;
     default:
         return how;
     }
@@ -194,7 +194,7 @@ static uint64_t await_descriptor(struct agent_thread *thread, const struct agent
     uint64_t block = 0;
     const struct wire_agent_pending call = {
         .start = __atomic_load_n(&agent_process()->descriptor_events, __ATOMIC_RELAXED),
-        .inner = argument(frame, telling_argument(how)),
+        .inner = saved_argument(frame, telling_argument(how)),
         .cell = agent_cell_of(agent_stack_node(thread, frame, WIRE_AGENT_FDS), thread->group),
         .how = how};
     if (call.cell != 0)
@@ -208,7 +208,7 @@ uint64_t agent_wrap_descriptor(const struct agent_frame *frame);
 
 uint64_t agent_wrap_descriptor(const struct agent_frame *frame)
 {
-    uint32_t how = how_of(frame);
+    uint32_t how = how_of_call(frame);
     if (how == 0 || !agent_process_is_counted() || !is_ours())
         return 0;
     if (frame->thread == 0) { /* a static program's start */

@@ -23,7 +23,7 @@
 #define CALLS 65536 /* of one rest */
 
 /* The innermost frame of the last walk that a signal interrupted; NULL: there is none. */
-static const struct unwind_trail_frame *interrupted(const struct unwind_trail *trail)
+static const struct unwind_trail_frame *interrupted_frame(const struct unwind_trail *trail)
 {
     for (uint32_t i = trail->count; i-- > 0;)
         if (trail->last[i].flags & UNWIND_SIGNAL)
@@ -34,7 +34,7 @@ static const struct unwind_trail_frame *interrupted(const struct unwind_trail *t
 void agent_call_rest_look(struct agent_thread *thread)
 {
     struct agent_rest *rest = &thread->rest;
-    const struct unwind_trail_frame *frame = thread->is_known ? NULL : interrupted(&thread->trail);
+    const struct unwind_trail_frame *frame = thread->is_known ? NULL : interrupted_frame(&thread->trail);
     bool same = frame != NULL && frame->pc == rest->pc && frame->sp == rest->sp;
     rest->calls = 0;
     rest->looks = same ? rest->looks + 1 : 0;

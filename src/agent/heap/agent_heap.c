@@ -134,8 +134,8 @@ static struct agent_amount amount_of(struct agent_thread *thread, struct agent_h
 
 /* The tables are full: most blocks only pass, and samples stand for them. Whether a block is one is decided
  * once, whatever becomes of it: a second try would choose by what the tables look like. */
-static void allocated_past_the_ceiling(struct agent_thread *thread, uint64_t address,
-                                       struct agent_heap_block block)
+static void count_allocation_past_ceiling(struct agent_thread *thread, uint64_t address,
+                                          struct agent_heap_block block)
 {
     bool hit = agent_heap_sample_hits(thread, block.size, wire_agent_level_bytes(block.level));
     if (!hit || !agent_heap_block_insert(address, block)) {
@@ -149,8 +149,8 @@ static void allocated_past_the_ceiling(struct agent_thread *thread, uint64_t add
     agent_cell_restore(thread, block.cell, amount, false); /* it stands for so many more */
 }
 
-static void allocated(struct agent_thread *thread, const struct agent_frame *frame, uint64_t block,
-                      uint64_t requested)
+static void count_allocation(struct agent_thread *thread, const struct agent_frame *frame, uint64_t block,
+                             uint64_t requested)
 {
     uint64_t size = counted_size(frame, block, requested), mean = agent_control()->sample_bytes;
     thread->last_block = block;
@@ -174,7 +174,7 @@ static void allocated(struct agent_thread *thread, const struct agent_frame *fra
     }
     fresh.level = __atomic_load_n(&agent_process()->level, __ATOMIC_RELAXED);
     if (fresh.level != 0) {
-        allocated_past_the_ceiling(thread, block, fresh);
+        count_allocation_past_ceiling(thread, block, fresh);
         return;
     }
     struct agent_amount amount = amount_of(thread, fresh, block);
@@ -190,7 +190,7 @@ struct release {
     bool known, temporary;
 };
 
-static struct release released(struct agent_thread *thread, uint64_t block)
+static struct release count_block_release(struct agent_thread *thread, uint64_t block)
 {
     struct release release = {{0, 0, 0}, 0, false, false};
     if (agent_control()->sample_bytes == 0) /* else it is not known in most cases */
@@ -243,15 +243,15 @@ static uint64_t finish_allocation(struct agent_thread *thread, const struct agen
 {
     if (thread != NULL) {
         if (block != 0)
-            allocated(thread, frame, block, size);
+            count_allocation(thread, frame, block, size);
         leave_heap(thread);
     }
     return block;
 }
 
 /* Of a block whose contents nobody was promised. */
-static uint64_t finish_fresh(struct agent_thread *thread, const struct agent_frame *frame, uint64_t block,
-                             uint64_t size)
+static uint64_t finish_fresh_allocation(struct agent_thread *thread, const struct agent_frame *frame,
+                                        uint64_t block, uint64_t size)
 {
     if (thread != NULL && block != 0 && agent_heap_empty_fills())
         agent_heap_empty_fill(block, block + size);
@@ -261,7 +261,8 @@ static uint64_t finish_fresh(struct agent_thread *thread, const struct agent_fra
 uint64_t agent_wrap_malloc(const struct agent_frame *frame, uint64_t size, uint64_t b, uint64_t c)
 {
     struct agent_thread *thread = enter_heap(frame);
-    return finish_fresh(thread, frame, call_body(thread, frame, (struct arguments){size, b, c}), size);
+    return finish_fresh_allocation(thread, frame, call_body(thread, frame, (struct arguments){size, b, c}),
+                                   size);
 }
 
 uint64_t agent_wrap_calloc(const struct agent_frame *frame, uint64_t count, uint64_t size)
@@ -274,8 +275,8 @@ uint64_t agent_wrap_calloc(const struct agent_frame *frame, uint64_t count, uint
 uint64_t agent_wrap_aligned(const struct agent_frame *frame, uint64_t alignment, uint64_t size, uint64_t c)
 {
     struct agent_thread *thread = enter_heap(frame);
-    return finish_fresh(thread, frame, call_body(thread, frame, (struct arguments){alignment, size, c}),
-                        size);
+    return finish_fresh_allocation(thread, frame,
+                                   call_body(thread, frame, (struct arguments){alignment, size, c}), size);
 }
 
 uint64_t agent_wrap_posix_memalign(const struct agent_frame *frame, uint64_t result, uint64_t alignment,
@@ -283,7 +284,7 @@ uint64_t agent_wrap_posix_memalign(const struct agent_frame *frame, uint64_t res
 {
     struct agent_thread *thread = enter_heap(frame);
     uint64_t failed = call_body(thread, frame, (struct arguments){result, alignment, size});
-    finish_fresh(thread, frame, (uint32_t)failed == 0 ? *(const uint64_t *)result : 0, size);
+    finish_fresh_allocation(thread, frame, (uint32_t)failed == 0 ? *(const uint64_t *)result : 0, size);
     return failed;
 }
 
@@ -308,7 +309,7 @@ static uint64_t reallocate(const struct agent_frame *frame, struct arguments giv
     uint64_t last = thread->last_block, kept = kept_size(frame, block);
     struct release release = {{0, 0, 0}, 0, false, false};
     if (block != 0)
-        release = released(thread, block);
+        release = count_block_release(thread, block);
     uint64_t result = call_body(thread, frame, given);
     if (result == 0 && size != 0) {
         take_release_back(thread, block, &release);
@@ -337,7 +338,7 @@ static uint64_t release_by(const struct agent_frame *frame, struct arguments giv
 {
     struct agent_thread *thread = enter_heap(frame);
     if (thread != NULL && block != 0)
-        released(thread, block);
+        count_block_release(thread, block);
     uint64_t result = call_body(thread, frame, given);
     if (thread != NULL)
         leave_heap(thread);
@@ -375,5 +376,5 @@ uint64_t agent_wrap_new(const struct agent_frame *frame, uint64_t size, uint64_t
     uint64_t plain_new = layer != NULL ? __atomic_load_n(&layer->plain_new, __ATOMIC_RELAXED) : 0, block = 0;
     if (plain_new != 0)
         block = call_counted(thread, plain_new, (struct arguments){size, b, c});
-    return finish_fresh(thread, frame, block, size);
+    return finish_fresh_allocation(thread, frame, block, size);
 }

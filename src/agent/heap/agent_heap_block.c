@@ -31,19 +31,19 @@ static inline __attribute__((always_inline)) struct wire_agent_bucket *bucket_at
     return buckets + wire_agent_table_before(table) + (number & (count - 1));
 }
 
-static uint64_t home_of(uint64_t address)
+static uint64_t home_of_address(uint64_t address)
 {
     uint64_t page = (address >> 12) * UINT64_C(0x9e3779b97f4a7c15);
     return (page >> 20 ^ page >> 42) + (address >> 8 & 15);
 }
 
-static struct wire_agent_slot pack(uint64_t address, struct agent_heap_block block)
+static struct wire_agent_slot pack_slot(uint64_t address, struct agent_heap_block block)
 {
     return (struct wire_agent_slot){(address >> 3 & WIRE_AGENT_KEY_MASK) | block.size >> 28 << 44,
                                     block.size << 36 | (uint64_t)block.level << 32 | block.cell};
 }
 
-static bool take(struct wire_agent_bucket *bucket, struct wire_agent_slot wanted, unsigned slots)
+static bool take_slot(struct wire_agent_bucket *bucket, struct wire_agent_slot wanted, unsigned slots)
 {
     for (unsigned i = 0; i < slots; i++) {
         struct wire_agent_slot *slot = &bucket->slots[i];
@@ -58,21 +58,21 @@ static bool take(struct wire_agent_bucket *bucket, struct wire_agent_slot wanted
 }
 
 /* How many buckets from its home the block is; PROBES: there is no room. */
-static unsigned insert_in(unsigned table, uint64_t home, struct wire_agent_slot wanted, unsigned slots)
+static unsigned insert_in_table(unsigned table, uint64_t home, struct wire_agent_slot wanted, unsigned slots)
 {
     struct wire_agent_bucket *first = bucket_at(table, home);
-    if (__builtin_expect(take(first, wanted, slots), 1))
+    if (__builtin_expect(take_slot(first, wanted, slots), 1))
         return 0;
     __atomic_fetch_add(&first->passed, 1, __ATOMIC_ACQ_REL);
     for (unsigned i = 1; i < PROBES; i++)
-        if (take(bucket_at(table, home + i), wanted, slots))
+        if (take_slot(bucket_at(table, home + i), wanted, slots))
             return i;
     __atomic_fetch_sub(&first->passed, 1, __ATOMIC_ACQ_REL);
     return PROBES;
 }
 
 /* Bytes of the tables up to this one. */
-static uint64_t end_of(uint32_t table)
+static uint64_t end_of_table(uint32_t table)
 {
     return (wire_agent_table_before(table) + wire_agent_table_buckets(table)) *
            sizeof(struct wire_agent_bucket);
@@ -82,14 +82,14 @@ static uint64_t end_of(uint32_t table)
 static unsigned common_slots(uint32_t table)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    return WIRE_AGENT_SLOTS - (end_of(table + 1) > layout.block_bytes); /* no larger one will come */
+    return WIRE_AGENT_SLOTS - (end_of_table(table + 1) > layout.block_bytes); /* no larger one will come */
 }
 
 /* One more table; false: there is no room. `tables`: how many the caller has seen full. */
-static bool grow(struct wire_agent_process *process, uint32_t tables)
+static bool add_table(struct wire_agent_process *process, uint32_t tables)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    uint64_t end = end_of(tables);
+    uint64_t end = end_of_table(tables);
     if (end > layout.block_bytes || !agent_memory_has(WIRE_AGENT_PART_BLOCKS, end))
         return false;
     if (__atomic_compare_exchange_n(&process->block_tables, &tables, tables + 1, false, __ATOMIC_ACQ_REL,
@@ -116,7 +116,7 @@ static void raise_level(struct wire_agent_process *process, uint32_t level, unsi
 
 void agent_heap_block_expect(uint64_t address)
 {
-    uint64_t home = home_of(address);
+    uint64_t home = home_of_address(address);
     uint32_t tables = __atomic_load_n(&agent_process()->block_tables, __ATOMIC_RELAXED);
     for (uint32_t i = tables; i > 0 && i + 2 > tables; i--) {
         const struct wire_agent_bucket *bucket = bucket_at(i - 1, home);
@@ -126,36 +126,36 @@ void agent_heap_block_expect(uint64_t address)
 }
 
 /* Into the older tables, where room may have come up. */
-static unsigned insert_in_older(uint32_t tables, uint64_t home, struct wire_agent_slot wanted)
+static unsigned insert_in_older_tables(uint32_t tables, uint64_t home, struct wire_agent_slot wanted)
 {
     unsigned distance = PROBES;
     for (uint32_t i = tables; i-- > 1 && distance == PROBES;)
-        distance = insert_in(i - 1, home, wanted, WIRE_AGENT_SLOTS);
+        distance = insert_in_table(i - 1, home, wanted, WIRE_AGENT_SLOTS);
     return distance;
 }
 
 bool agent_heap_block_insert(uint64_t address, struct agent_heap_block block)
 {
     struct wire_agent_process *process = agent_process();
-    struct wire_agent_slot wanted = pack(address, block);
-    uint64_t home = home_of(address);
+    struct wire_agent_slot wanted = pack_slot(address, block);
+    uint64_t home = home_of_address(address);
     for (;;) {
         uint32_t tables = __atomic_load_n(&process->block_tables, __ATOMIC_ACQUIRE);
         unsigned slots = block.level != 0 || tables == 0 ? WIRE_AGENT_SLOTS : common_slots(tables - 1);
-        unsigned distance = tables > 0 ? insert_in(tables - 1, home, wanted, slots) : PROBES;
+        unsigned distance = tables > 0 ? insert_in_table(tables - 1, home, wanted, slots) : PROBES;
         if (__builtin_expect(distance < PROBES && block.level == 0, 1))
             return true;
-        if (distance == PROBES && grow(process, tables))
+        if (distance == PROBES && add_table(process, tables))
             continue;
         if (distance == PROBES)
-            distance = insert_in_older(tables, home, wanted);
+            distance = insert_in_older_tables(tables, home, wanted);
         if (distance == PROBES || block.level != 0)
             raise_level(process, block.level, distance);
         return distance < PROBES;
     }
 }
 
-static struct wire_agent_slot *search(struct wire_agent_bucket *bucket, uint64_t key)
+static struct wire_agent_slot *search_bucket(struct wire_agent_bucket *bucket, uint64_t key)
 {
     for (unsigned i = 0; i < WIRE_AGENT_SLOTS; i++)
         if ((__atomic_load_n(&bucket->slots[i].key, __ATOMIC_RELAXED) & WIRE_AGENT_KEY_MASK) == key)
@@ -163,7 +163,7 @@ static struct wire_agent_slot *search(struct wire_agent_bucket *bucket, uint64_t
     return NULL;
 }
 
-static struct agent_heap_block take_out(struct wire_agent_slot *slot)
+static struct agent_heap_block take_block_out(struct wire_agent_slot *slot)
 {
     struct agent_heap_block block = {wire_agent_slot_size(slot), wire_agent_slot_cell(slot),
                                      wire_agent_slot_level(slot)};
@@ -172,20 +172,20 @@ static struct agent_heap_block take_out(struct wire_agent_slot *slot)
     return block;
 }
 
-static bool remove_from(unsigned table, uint64_t home, uint64_t key, struct agent_heap_block *block)
+static bool remove_from_table(unsigned table, uint64_t home, uint64_t key, struct agent_heap_block *block)
 {
     struct wire_agent_bucket *first = bucket_at(table, home);
-    struct wire_agent_slot *slot = search(first, key);
+    struct wire_agent_slot *slot = search_bucket(first, key);
     if (__builtin_expect(slot != NULL, 1)) {
-        *block = take_out(slot);
+        *block = take_block_out(slot);
         return true;
     }
     if (__atomic_load_n(&first->passed, __ATOMIC_ACQUIRE) == 0)
         return false;
     for (unsigned i = 1; i < PROBES; i++) {
-        slot = search(bucket_at(table, home + i), key);
+        slot = search_bucket(bucket_at(table, home + i), key);
         if (slot != NULL) {
-            *block = take_out(slot);
+            *block = take_block_out(slot);
             __atomic_fetch_sub(&first->passed, 1, __ATOMIC_ACQ_REL);
             return true;
         }
@@ -195,10 +195,10 @@ static bool remove_from(unsigned table, uint64_t home, uint64_t key, struct agen
 
 bool agent_heap_block_remove(uint64_t address, struct agent_heap_block *block)
 {
-    uint64_t home = home_of(address), key = address >> 3 & WIRE_AGENT_KEY_MASK;
+    uint64_t home = home_of_address(address), key = address >> 3 & WIRE_AGENT_KEY_MASK;
     uint32_t tables = __atomic_load_n(&agent_process()->block_tables, __ATOMIC_ACQUIRE);
     for (uint32_t i = tables < 64 ? tables : 64; i-- > 0;)
-        if (remove_from(i, home, key, block))
+        if (remove_from_table(i, home, key, block))
             return true;
     return false;
 }

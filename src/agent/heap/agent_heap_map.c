@@ -58,7 +58,7 @@ struct visit {
     bool unrecorded;             /* the process's count tells of it, since no record does */
 };
 
-static struct visit enter(struct agent_frame *frame)
+static struct visit enter_map(struct agent_frame *frame)
 {
     struct visit visit = {NULL, 0, 0, false};
     frame->thread = agent_thread_pointer();
@@ -71,7 +71,7 @@ static struct visit enter(struct agent_frame *frame)
     return visit;
 }
 
-static uint64_t leave(const struct visit *visit, uint64_t result)
+static uint64_t leave_map(const struct visit *visit, uint64_t result)
 {
     if (visit->thread != NULL)
         agent_thread_leave(visit->thread);
@@ -80,7 +80,8 @@ static uint64_t leave(const struct visit *visit, uint64_t result)
     return result;
 }
 
-static void add(const struct visit *visit, const struct agent_frame *frame, uint64_t start, uint64_t end)
+static void add_mapping(const struct visit *visit, const struct agent_frame *frame, uint64_t start,
+                        uint64_t end)
 {
     uint32_t cell =
         agent_cell_of(agent_stack_node(visit->thread, frame, WIRE_AGENT_MAP), visit->thread->group);
@@ -103,37 +104,37 @@ static uint64_t page_of(uint64_t flags)
 uint64_t agent_wrap_mmap(struct agent_frame *frame, uint64_t address, uint64_t size, uint64_t protection,
                          uint64_t flags, uint64_t file)
 {
-    struct visit visit = enter(frame);
+    struct visit visit = enter_map(frame);
     if ((protection & PROT_READ) == 0)
         say_unmapped();
     uint64_t result = body_of(frame)(address, size, protection, flags, file, frame->sixth);
     if (visit.thread != NULL && result != FAILED)
-        add(&visit, frame, result, result + round_up(size, page_of(flags)));
-    return leave(&visit, result);
+        add_mapping(&visit, frame, result, result + round_up(size, page_of(flags)));
+    return leave_map(&visit, result);
 }
 
 uint64_t agent_wrap_munmap(struct agent_frame *frame, uint64_t address, uint64_t size)
 {
-    struct visit visit = enter(frame);
+    struct visit visit = enter_map(frame);
     say_unmapped();
     uint64_t result = body_of(frame)(address, size, 0, 0, 0, 0);
     if (visit.thread != NULL && (uint32_t)result == 0)
         agent_heap_range_remove(address, address + round_up(size, PAGE), visit.number);
-    return leave(&visit, result);
+    return leave_map(&visit, result);
 }
 
 uint64_t agent_wrap_mremap(struct agent_frame *frame, uint64_t old, uint64_t old_size, uint64_t size,
                            uint64_t flags, uint64_t address)
 {
-    struct visit visit = enter(frame);
+    struct visit visit = enter_map(frame);
     say_unmapped();
     uint64_t result = body_of(frame)(old, old_size, size, flags, address, 0);
     if (visit.thread != NULL && result != FAILED) {
         if ((flags & REMAP_DONTUNMAP) == 0)
             agent_heap_range_remove(old, old + round_up(old_size, PAGE), visit.number);
-        add(&visit, frame, result, result + round_up(size, PAGE));
+        add_mapping(&visit, frame, result, result + round_up(size, PAGE));
     }
-    return leave(&visit, result);
+    return leave_map(&visit, result);
 }
 
 /* --- the end of the program's data --- */
@@ -143,32 +144,32 @@ static uint64_t data_end(void)
     return round_up((uint64_t)arch_host_syscall(SYS_brk, 0, 0, 0, 0, 0, 0), PAGE);
 }
 
-static struct visit enter_data(struct agent_frame *frame)
+static struct visit enter_brk(struct agent_frame *frame)
 {
-    struct visit visit = enter(frame);
+    struct visit visit = enter_map(frame);
     if (visit.thread != NULL)
         visit.end = data_end();
     return visit;
 }
 
-static uint64_t leave_data(const struct agent_frame *frame, const struct visit *visit, uint64_t result)
+static uint64_t leave_brk(const struct agent_frame *frame, const struct visit *visit, uint64_t result)
 {
     uint64_t end = visit->thread != NULL ? data_end() : 0;
     if (end > visit->end)
-        add(visit, frame, visit->end, end);
+        add_mapping(visit, frame, visit->end, end);
     else if (end < visit->end)
         agent_heap_range_remove(end, visit->end, visit->number);
-    return leave(visit, result);
+    return leave_map(visit, result);
 }
 
 uint64_t agent_wrap_brk(struct agent_frame *frame, uint64_t address)
 {
-    struct visit visit = enter_data(frame);
-    return leave_data(frame, &visit, body_of(frame)(address, 0, 0, 0, 0, 0));
+    struct visit visit = enter_brk(frame);
+    return leave_brk(frame, &visit, body_of(frame)(address, 0, 0, 0, 0, 0));
 }
 
 uint64_t agent_wrap_sbrk(struct agent_frame *frame, uint64_t increment)
 {
-    struct visit visit = enter_data(frame);
-    return leave_data(frame, &visit, body_of(frame)(increment, 0, 0, 0, 0, 0));
+    struct visit visit = enter_brk(frame);
+    return leave_brk(frame, &visit, body_of(frame)(increment, 0, 0, 0, 0, 0));
 }

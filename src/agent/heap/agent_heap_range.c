@@ -47,7 +47,7 @@ static struct range *range_at(uint32_t number)
 /* --- the list --- */
 
 /* The last range on each level that ends at or before `address`. */
-static void find(uint64_t address, uint32_t before[LEVELS])
+static void find_ranges(uint64_t address, uint32_t before[LEVELS])
 {
     uint32_t at = 0;
     for (unsigned level = LEVELS; level-- > 0;) {
@@ -61,7 +61,7 @@ static void find(uint64_t address, uint32_t before[LEVELS])
 }
 
 /* 0: no room. */
-static uint32_t take(struct wire_agent_process *process)
+static uint32_t take_range(struct wire_agent_process *process)
 {
     uint32_t number = process->range_free;
     if (number != 0) {
@@ -86,13 +86,13 @@ static uint32_t levels_of(uint64_t number)
     return levels;
 }
 
-static bool link(uint64_t start, uint64_t end, uint64_t number, uint32_t cell)
+static bool link_range(uint64_t start, uint64_t end, uint64_t number, uint32_t cell)
 {
     struct wire_agent_process *process = agent_process();
-    uint32_t before[LEVELS], made = take(process);
+    uint32_t before[LEVELS], made = take_range(process);
     if (made == 0)
         return false;
-    find(start, before);
+    find_ranges(start, before);
     struct range *range = range_at(made);
     range->start = start, range->end = end, range->number = number, range->cell = cell;
     range->levels = levels_of(process->range_seed++);
@@ -103,12 +103,12 @@ static bool link(uint64_t start, uint64_t end, uint64_t number, uint32_t cell)
     return true;
 }
 
-static void unlink(uint32_t gone)
+static void unlink_range(uint32_t gone)
 {
     struct wire_agent_process *process = agent_process();
     struct range *range = range_at(gone);
     uint32_t before[LEVELS];
-    find(range->start, before);
+    find_ranges(range->start, before);
     for (unsigned level = 0; level < range->levels && level < LEVELS; level++)
         if (range_at(before[level])->next[level] == gone)
             range_at(before[level])->next[level] = range->next[level];
@@ -118,26 +118,26 @@ static void unlink(uint32_t gone)
 
 /* --- what changes --- */
 
-static void release(uint32_t cell, uint64_t bytes)
+static void release_bytes(uint32_t cell, uint64_t bytes)
 {
     agent_cell_at(cell)->freed_own += bytes;
 }
 
 /* Takes [start, end) out of a range that has some of it. False: no room for what is left beyond. */
-static bool cut(uint32_t number, uint64_t start, uint64_t end)
+static bool cut_range(uint32_t number, uint64_t start, uint64_t end)
 {
     struct range *range = range_at(number);
     uint64_t first = range->start, last = range->end;
     uint64_t from = start > first ? start : first, to = end < last ? end : last;
-    release(range->cell, to - from);
+    release_bytes(range->cell, to - from);
     if (from == first && to == last) {
-        unlink(number);
+        unlink_range(number);
     } else if (from == first) {
         range->start = to;
     } else {
         range->end = from;
-        if (to < last && !link(to, last, range->number, range->cell)) {
-            release(range->cell, last - to);
+        if (to < last && !link_range(to, last, range->number, range->cell)) {
+            release_bytes(range->cell, last - to);
             return false;
         }
     }
@@ -145,45 +145,46 @@ static bool cut(uint32_t number, uint64_t start, uint64_t end)
 }
 
 /* Of what is older than `number`. */
-static bool strike(uint64_t start, uint64_t end, uint64_t number)
+static bool strike_ranges(uint64_t start, uint64_t end, uint64_t number)
 {
     uint32_t before[LEVELS];
     bool room = true;
-    find(start, before);
+    find_ranges(start, before);
     uint32_t at = range_at(before[0])->next[0];
     while (at != 0 && range_at(at)->start < end) {
         uint32_t next = range_at(at)->next[0];
         if (range_at(at)->number < number)
-            room &= cut(at, start, end);
+            room &= cut_range(at, start, end);
         at = next;
     }
     return room;
 }
 
 /* False: no room for all of it. */
-static bool make(const struct wire_agent_change *change)
+static bool make_change(const struct wire_agent_change *change)
 {
     if (change->cell == 0)
-        return strike(change->start, change->end, change->number);
+        return strike_ranges(change->start, change->end, change->number);
     uint64_t bytes = change->end - change->start;
-    bool room = strike(change->start, change->end, UINT64_MAX); /* the kernel has replaced what was there */
+    bool room =
+        strike_ranges(change->start, change->end, UINT64_MAX); /* the kernel has replaced what was there */
     agent_cell_at(change->cell)->total += bytes;
     agent_cell_at(change->cell)->count++;
-    if (link(change->start, change->end, change->number, change->cell))
+    if (link_range(change->start, change->end, change->number, change->cell))
         return room;
-    release(change->cell, bytes);
+    release_bytes(change->cell, bytes);
     return false;
 }
 
-static void make_or_lose(const struct wire_agent_change *change)
+static void make_change_or_lose(const struct wire_agent_change *change)
 {
-    if (!make(change))
+    if (!make_change(change))
         agent_lose(WIRE_AGENT_LOSS_NO_RANGE);
 }
 
 /* --- who makes it --- */
 
-static bool acquire(struct wire_agent_process *process, unsigned spins)
+static bool acquire_ranges(struct wire_agent_process *process, unsigned spins)
 {
     uint32_t *lock = &process->range_lock;
     for (unsigned i = 0; i < spins; i++)
@@ -193,15 +194,15 @@ static bool acquire(struct wire_agent_process *process, unsigned spins)
     return false;
 }
 
-static struct wire_agent_change *changes(void)
+static struct wire_agent_change *waiting_changes(void)
 {
     return agent_part(wire_agent_layout(agent_control()->memory).changes);
 }
 
 /* Of those that wait the one that comes first; NULL: none waits. */
-static struct wire_agent_change *first_change(void)
+static struct wire_agent_change *first_waiting_change(void)
 {
-    struct wire_agent_change *first = NULL, *all = changes();
+    struct wire_agent_change *first = NULL, *all = waiting_changes();
     for (unsigned i = 0; i < WIRE_AGENT_CHANGES; i++)
         if (__atomic_load_n(&all[i].state, __ATOMIC_ACQUIRE) == WAITING &&
             (first == NULL || all[i].number < first->number))
@@ -209,30 +210,30 @@ static struct wire_agent_change *first_change(void)
     return first;
 }
 
-static void make_waiting(struct wire_agent_process *process)
+static void make_waiting_changes(struct wire_agent_process *process)
 {
     while (__atomic_load_n(&process->range_waiting, __ATOMIC_SEQ_CST) != 0) {
-        struct wire_agent_change *change = first_change();
+        struct wire_agent_change *change = first_waiting_change();
         if (change == NULL)
             return; /* its writer is about to look for the lock */
-        make_or_lose(change);
+        make_change_or_lose(change);
         __atomic_fetch_sub(&process->range_waiting, 1, __ATOMIC_SEQ_CST);
         __atomic_store_n(&change->state, FREE, __ATOMIC_RELEASE);
     }
 }
 
 /* Who has written one down after the last look finds the lock free, or somebody who looks again. */
-static void give_back(struct wire_agent_process *process)
+static void give_ranges_back(struct wire_agent_process *process)
 {
     do {
-        make_waiting(process);
+        make_waiting_changes(process);
         __atomic_exchange_n(&process->range_lock, 0, __ATOMIC_SEQ_CST);
-    } while (__atomic_load_n(&process->range_waiting, __ATOMIC_SEQ_CST) != 0 && acquire(process, 1));
+    } while (__atomic_load_n(&process->range_waiting, __ATOMIC_SEQ_CST) != 0 && acquire_ranges(process, 1));
 }
 
-static bool write_down(struct wire_agent_process *process, const struct wire_agent_change *wanted)
+static bool write_change_down(struct wire_agent_process *process, const struct wire_agent_change *wanted)
 {
-    struct wire_agent_change *all = changes();
+    struct wire_agent_change *all = waiting_changes();
     for (unsigned i = 0; i < WIRE_AGENT_CHANGES; i++) {
         uint32_t state = FREE;
         if (!__atomic_compare_exchange_n(&all[i].state, &state, WRITING, false, __ATOMIC_ACQUIRE,
@@ -248,7 +249,7 @@ static bool write_down(struct wire_agent_process *process, const struct wire_age
 }
 
 /* Nobody wakes: it ends by itself. */
-static void rest(struct wire_agent_process *process, uint64_t ns)
+static void rest_a_moment(struct wire_agent_process *process, uint64_t ns)
 {
     const int64_t moment[2] = {0, (int64_t)(ns < REST_MOST_NS ? ns : REST_MOST_NS)};
     if (ns != 0 && agent_may(WIRE_AGENT_CALL_FUTEX))
@@ -260,17 +261,18 @@ static void rest(struct wire_agent_process *process, uint64_t ns)
  * writers rest, so that one who was put aside comes to run before there is no place. */
 static bool try_change(struct wire_agent_process *process, const struct wire_agent_change *change)
 {
-    bool mine = acquire(process, SPINS);
+    bool mine = acquire_ranges(process, SPINS);
     if (mine) {
-        make_waiting(process);
-        make_or_lose(change);
-    } else if (!write_down(process, change)) {
+        make_waiting_changes(process);
+        make_change_or_lose(change);
+    } else if (!write_change_down(process, change)) {
         return false;
     } else {
-        rest(process, __atomic_load_n(&process->range_waiting, __ATOMIC_RELAXED) / REST_EVERY * REST_NS);
+        rest_a_moment(process,
+                      __atomic_load_n(&process->range_waiting, __ATOMIC_RELAXED) / REST_EVERY * REST_NS);
     }
-    if (mine || acquire(process, 1))
-        give_back(process);
+    if (mine || acquire_ranges(process, 1))
+        give_ranges_back(process);
     return true;
 }
 
@@ -287,7 +289,7 @@ static void change_ranges(const struct wire_agent_change *change)
                           0);
         changed = try_change(process, change);
         if (!changed) {
-            rest(process, REST_MOST_NS);
+            rest_a_moment(process, REST_MOST_NS);
             changed = try_change(process, change);
         }
         arch_host_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (uint64_t)&signals, 0, sizeof all, 0, 0);

@@ -91,7 +91,7 @@ struct agent_amount agent_heap_sample_amount(struct agent_thread *thread, uint64
     return amount;
 }
 
-static uint64_t draw(struct agent_thread *thread)
+static uint64_t draw_random(struct agent_thread *thread)
 {
     thread->random ^= thread->random >> 12;
     thread->random ^= thread->random << 25;
@@ -117,7 +117,8 @@ static uint64_t minus_logarithm(uint64_t u)
 static void draw_distance(struct agent_thread *thread, uint64_t mean)
 {
     thread->sample_mean = mean;
-    thread->until_sample = (int64_t)((unsigned __int128)minus_logarithm(draw(thread)) * mean >> 32) + 1;
+    thread->until_sample =
+        (int64_t)((unsigned __int128)minus_logarithm(draw_random(thread)) * mean >> 32) + 1;
 }
 
 bool agent_heap_sample_hits(struct agent_thread *thread, uint64_t size, uint64_t mean)

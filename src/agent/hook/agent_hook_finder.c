@@ -34,7 +34,7 @@ typedef uint32_t object_callback(const struct object *object, uint64_t size, uin
 
 extern const Elf64_Ehdr __ehdr_start __attribute__((visibility("hidden"))); /* the linker's */
 
-static const Elf64_Phdr *headers(void)
+static const Elf64_Phdr *own_headers(void)
 {
     return (const Elf64_Phdr *)((uint64_t)&__ehdr_start + __ehdr_start.e_phoff);
 }
@@ -43,8 +43,8 @@ static const Elf64_Phdr *headers(void)
 static uint64_t frame_table(void)
 {
     for (unsigned i = 0; i < __ehdr_start.e_phnum; i++)
-        if (headers()[i].p_type == PT_GNU_EH_FRAME)
-            return (uint64_t)&__ehdr_start + headers()[i].p_vaddr;
+        if (own_headers()[i].p_type == PT_GNU_EH_FRAME)
+            return (uint64_t)&__ehdr_start + own_headers()[i].p_vaddr;
     return 0;
 }
 
@@ -82,7 +82,7 @@ struct agent_answer agent_wrap_headers(const struct agent_frame *frame, object_c
     if (result == 0) {
         const struct object own = {.bias = (uint64_t)&__ehdr_start,
                                    .name = "/memfd:tally-agent",
-                                   .headers = headers(),
+                                   .headers = own_headers(),
                                    .header_count = __ehdr_start.e_phnum};
         result = callback(&own, OBJECT_BYTES, data);
     }

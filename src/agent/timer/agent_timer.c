@@ -84,26 +84,26 @@ struct timer_time {
 
 AGENT_BY_NAME void agent_timer_handler(int signal, const struct timer_info *info, void *context);
 
-static int64_t call(uint64_t number, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+static int64_t timer_call(uint64_t number, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
     return arch_host_syscall(number, a, b, c, d, 0, 0);
 }
 
 static uint32_t own_tid(void)
 {
-    return (uint32_t)call(SYS_gettid, 0, 0, 0, 0);
+    return (uint32_t)timer_call(SYS_gettid, 0, 0, 0, 0);
 }
 
 /* This thread's own clock: the number of no thread stands for who asks. */
-static uint64_t own_clock(void)
+static uint64_t thread_clock(void)
 {
     return ~UINT32_C(7) | 4 | agent_control()->timer_clock;
 }
 
-static uint64_t now(void)
+static uint64_t thread_clock_now(void)
 {
     uint64_t time[2] = {0, 0};
-    call(SYS_clock_gettime, own_clock(), (uint64_t)time, 0, 0);
+    timer_call(SYS_clock_gettime, thread_clock(), (uint64_t)time, 0, 0);
     return time[0] * NS_OF_SECOND + time[1];
 }
 
@@ -116,7 +116,7 @@ static bool is_timed(const struct wire_agent_process *process)
 /* Not a vfork's child in its memory? */
 static bool is_itself(const struct wire_agent_process *process)
 {
-    return (uint32_t)call(SYS_getpid, 0, 0, 0, 0) == process->own_pid;
+    return (uint32_t)timer_call(SYS_getpid, 0, 0, 0, 0) == process->own_pid;
 }
 
 bool agent_timer_is_on(void)
@@ -126,15 +126,15 @@ bool agent_timer_is_on(void)
 
 /* --- the table --- */
 
-static struct wire_agent_timer *timers(void)
+static struct wire_agent_timer *timer_table(void)
 {
     return agent_part(wire_agent_layout(agent_control()->memory).timers);
 }
 
-static struct wire_agent_timer *find(uint32_t tid)
+static struct wire_agent_timer *find_timer(uint32_t tid)
 {
     for (uint32_t i = 0; i < WIRE_AGENT_TIMER_PROBES; i++) {
-        struct wire_agent_timer *timer = &timers()[(wire_agent_timer_home(tid) + i) % WIRE_AGENT_TIMERS];
+        struct wire_agent_timer *timer = &timer_table()[(wire_agent_timer_home(tid) + i) % WIRE_AGENT_TIMERS];
         if (__atomic_load_n(&timer->tid, __ATOMIC_ACQUIRE) == tid)
             return timer;
     }
@@ -153,7 +153,7 @@ static uint64_t word_of(uint32_t id, enum wire_agent_timer_state state)
     return (uint64_t)state << 32 | id;
 }
 
-static void forget(struct wire_agent_process *process, struct wire_agent_timer *timer)
+static void delete_timer(struct wire_agent_process *process, struct wire_agent_timer *timer)
 {
     uint64_t word = __atomic_load_n(id_and_state(timer), __ATOMIC_ACQUIRE);
     do {
@@ -162,7 +162,7 @@ static void forget(struct wire_agent_process *process, struct wire_agent_timer *
     } while (!__atomic_compare_exchange_n(id_and_state(timer), &word,
                                           word_of((uint32_t)word, WIRE_AGENT_TIMER_NONE), false,
                                           __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
-    call(SYS_timer_delete, (uint32_t)word, 0, 0, 0);
+    timer_call(SYS_timer_delete, (uint32_t)word, 0, 0, 0);
     if (word >> 32 == WIRE_AGENT_TIMER_IDLE)
         __atomic_fetch_sub(&process->idle, 1, __ATOMIC_RELAXED);
 }
@@ -174,16 +174,16 @@ static bool change_state(struct wire_agent_timer *timer, uint32_t from, uint32_t
 }
 
 /* A place of its own for this thread: a free one, or that of a thread that has ended, whose timer goes. */
-static struct wire_agent_timer *claim(struct wire_agent_process *process, uint32_t tid)
+static struct wire_agent_timer *claim_timer(struct wire_agent_process *process, uint32_t tid)
 {
     for (uint32_t i = 0; i < WIRE_AGENT_TIMER_PROBES; i++) {
-        struct wire_agent_timer *timer = &timers()[(wire_agent_timer_home(tid) + i) % WIRE_AGENT_TIMERS];
+        struct wire_agent_timer *timer = &timer_table()[(wire_agent_timer_home(tid) + i) % WIRE_AGENT_TIMERS];
         uint32_t other = __atomic_load_n(&timer->tid, __ATOMIC_ACQUIRE);
-        if (other != 0 && other != tid && call(SYS_tgkill, process->own_pid, other, 0, 0) != NO_THREAD)
+        if (other != 0 && other != tid && timer_call(SYS_tgkill, process->own_pid, other, 0, 0) != NO_THREAD)
             continue;
         if (!__atomic_compare_exchange_n(&timer->tid, &other, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             continue;
-        forget(process, timer);
+        delete_timer(process, timer);
         return timer;
     }
     return NULL;
@@ -207,7 +207,7 @@ static uint64_t draw_below(struct wire_agent_timer *timer, uint64_t limit)
     return (uint64_t)((unsigned __int128)(random * UINT64_C(0x2545f4914f6cdd1d)) * limit >> 64);
 }
 
-static uint64_t draw(struct wire_agent_timer *timer)
+static uint64_t draw_interval(struct wire_agent_timer *timer)
 {
     return agent_control()->timer_least_ns + draw_below(timer, agent_control()->timer_spread_ns);
 }
@@ -215,17 +215,17 @@ static uint64_t draw(struct wire_agent_timer *timer)
 /* A thread is as if it had been sampled for ever: the first sample is equally probable at each of the next
  * ticks, and stands for a whole interval. So threads that live shorter than one are seen as often as they
  * should be. */
-static uint64_t draw_first(struct wire_agent_timer *timer)
+static uint64_t draw_first_interval(struct wire_agent_timer *timer)
 {
     uint64_t first = draw_below(timer, agent_control()->timer_mean_ns), tick = agent_control()->timer_tick_ns;
     timer->last_ns = 0;
     return first > tick ? first - tick : 1;
 }
 
-static void set(const struct wire_agent_timer *timer, uint64_t interval_ns)
+static void arm_timer(const struct wire_agent_timer *timer, uint64_t interval_ns)
 {
     const struct timer_time time = {{0, 0}, {interval_ns / NS_OF_SECOND, interval_ns % NS_OF_SECOND}};
-    call(SYS_timer_settime, timer->id, 0, (uint64_t)&time, 0);
+    timer_call(SYS_timer_settime, timer->id, 0, (uint64_t)&time, 0);
 }
 
 static uint32_t own_signal(void)
@@ -237,22 +237,22 @@ static uint32_t own_signal(void)
 static uint64_t handler_of(uint32_t signal)
 {
     struct wire_agent_action now = {0, 0, 0, 0};
-    call(SYS_rt_sigaction, signal, 0, (uint64_t)&now, sizeof(uint64_t));
+    timer_call(SYS_rt_sigaction, signal, 0, (uint64_t)&now, sizeof(uint64_t));
     return now.handler;
 }
 
-static bool is_taken(void)
+static bool is_signal_taken(void)
 {
     uint64_t handler = handler_of(own_signal());
     return handler != 0 && handler != agent_control()->action.handler;
 }
 
 /* Is one of the program's pending? This thread's timer makes none while it rests. */
-static bool is_awaited(void)
+static bool is_signal_awaited(void)
 {
     uint64_t pending = 0;
-    const struct wire_agent_timer *timer = find(own_tid());
-    call(SYS_rt_sigpending, (uint64_t)&pending, sizeof pending, 0, 0);
+    const struct wire_agent_timer *timer = find_timer(own_tid());
+    timer_call(SYS_rt_sigpending, (uint64_t)&pending, sizeof pending, 0, 0);
     return pending >> (own_signal() - 1) & 1 && (timer == NULL || timer->state != WIRE_AGENT_TIMER_ARMED);
 }
 
@@ -276,12 +276,12 @@ bool agent_timer_end_all(enum wire_agent_timing end, bool handled)
     uint32_t ending = WIRE_AGENT_ENDING;
     if (!leave_timing(&process->timing, end))
         return false;
-    bool kept = handled && is_awaited();
+    bool kept = handled && is_signal_awaited();
     for (uint32_t i = 0; i < WIRE_AGENT_TIMERS; i++)
-        if (timers()[i].tid != 0)
-            forget(process, &timers()[i]);
-    if (!kept && !is_taken())
-        call(SYS_rt_sigaction, own_signal(), (uint64_t)&process->before, 0, sizeof(uint64_t));
+        if (timer_table()[i].tid != 0)
+            delete_timer(process, &timer_table()[i]);
+    if (!kept && !is_signal_taken())
+        timer_call(SYS_rt_sigaction, own_signal(), (uint64_t)&process->before, 0, sizeof(uint64_t));
     __atomic_compare_exchange_n(&process->timing, &ending, end, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
     return kept;
 }
@@ -330,10 +330,10 @@ void agent_timer_stay(void)
         __atomic_exchange_n(unmovable, 1, __ATOMIC_ACQ_REL); /* before what is looked at next */
 }
 
-static bool blocks(void)
+static bool blocks_signal(void)
 {
     uint64_t blocked = 0;
-    call(SYS_rt_sigprocmask, 0, 0, (uint64_t)&blocked, sizeof blocked);
+    timer_call(SYS_rt_sigprocmask, 0, 0, (uint64_t)&blocked, sizeof blocked);
     return blocked >> (own_signal() - 1) & 1;
 }
 
@@ -345,58 +345,58 @@ bool agent_timer_is_small(const struct agent_signal_stack *stack)
 static bool has_small_stack(void)
 {
     struct agent_signal_stack stack = {0, 0, 0, 0};
-    return call(SYS_sigaltstack, 0, (uint64_t)&stack, 0, 0) == 0 && agent_timer_is_small(&stack);
+    return timer_call(SYS_sigaltstack, 0, (uint64_t)&stack, 0, 0) == 0 && agent_timer_is_small(&stack);
 }
 
 void agent_timer_begin(void)
 {
     struct wire_agent_process *process = agent_process();
     uint32_t tid = own_tid(), id = 0;
-    if (find(tid) != NULL && find(tid)->state != WIRE_AGENT_TIMER_NONE)
+    if (find_timer(tid) != NULL && find_timer(tid)->state != WIRE_AGENT_TIMER_NONE)
         return;
-    if (is_taken()) {
+    if (is_signal_taken()) {
         agent_timer_end_all(WIRE_AGENT_OVER, false);
         return;
     }
     bool small = has_small_stack();
     if (small)
         agent_timer_stay();
-    struct wire_agent_timer *timer = small ? NULL : claim(process, tid);
+    struct wire_agent_timer *timer = small ? NULL : claim_timer(process, tid);
     if (timer == NULL) {
         __atomic_fetch_add(&process->untimed, 1, __ATOMIC_RELAXED);
         return;
     }
-    struct timer_event event = {.value = WIRE_AGENT_TIMER_VALUE((uint64_t)(timer - timers())),
+    struct timer_event event = {.value = WIRE_AGENT_TIMER_VALUE((uint64_t)(timer - timer_table())),
                                 .signal = (int32_t)own_signal(),
                                 .notify = THREAD_ID,
                                 .tid = (int32_t)tid};
-    if (call(SYS_timer_create, own_clock(), (uint64_t)&event, (uint64_t)&id, 0) < 0) {
+    if (timer_call(SYS_timer_create, thread_clock(), (uint64_t)&event, (uint64_t)&id, 0) < 0) {
         __atomic_store_n(&timer->tid, 0, __ATOMIC_RELEASE);
         __atomic_fetch_add(&process->untimed, 1, __ATOMIC_RELAXED);
         return;
     }
     timer->random = timer->alone_ns = 0;
-    bool blocked = blocks();
+    bool blocked = blocks_signal();
     __atomic_store_n(id_and_state(timer),
                      word_of(id, blocked ? WIRE_AGENT_TIMER_IDLE : WIRE_AGENT_TIMER_ARMED), __ATOMIC_RELEASE);
     if (blocked)
         __atomic_fetch_add(&process->idle, 1, __ATOMIC_RELAXED);
     else
-        set(timer, draw_first(timer));
+        arm_timer(timer, draw_first_interval(timer));
     if (!is_timed(process)) /* meanwhile they ended */
-        forget(process, timer);
+        delete_timer(process, timer);
 }
 
 void agent_timer_stop(void)
 {
     struct wire_agent_process *process = agent_process();
-    struct wire_agent_timer *timer = find(own_tid());
+    struct wire_agent_timer *timer = find_timer(own_tid());
     bool idle = timer != NULL && change_state(timer, WIRE_AGENT_TIMER_IDLE, WIRE_AGENT_TIMER_ENDED);
     if (idle)
         __atomic_fetch_sub(&process->idle, 1, __ATOMIC_RELAXED);
     else if (timer == NULL || !change_state(timer, WIRE_AGENT_TIMER_ARMED, WIRE_AGENT_TIMER_ENDED))
         return;
-    set(timer, 0);
+    arm_timer(timer, 0);
     __atomic_fetch_add(&process->untimed, 1, __ATOMIC_RELAXED);
 }
 
@@ -405,15 +405,15 @@ void agent_timer_rest(bool blocked)
     struct wire_agent_process *process = agent_process();
     if (!blocked && __atomic_load_n(&process->idle, __ATOMIC_RELAXED) == 0)
         return;
-    struct wire_agent_timer *timer = find(own_tid());
+    struct wire_agent_timer *timer = find_timer(own_tid());
     if (timer == NULL)
         return;
     if (blocked && change_state(timer, WIRE_AGENT_TIMER_ARMED, WIRE_AGENT_TIMER_IDLE)) {
         __atomic_fetch_add(&process->idle, 1, __ATOMIC_RELAXED);
-        set(timer, 0);
+        arm_timer(timer, 0);
     } else if (!blocked && change_state(timer, WIRE_AGENT_TIMER_IDLE, WIRE_AGENT_TIMER_ARMED)) {
         __atomic_fetch_sub(&process->idle, 1, __ATOMIC_RELAXED);
-        set(timer, draw_first(timer));
+        arm_timer(timer, draw_first_interval(timer));
     }
 }
 
@@ -429,7 +429,7 @@ static bool is_alone(struct wire_agent_timer *timer, uint64_t passed_ns)
     return timer->alone_ns > ALONE_NS || __atomic_load_n(&control->gone, __ATOMIC_RELAXED);
 }
 
-static void count(const void *context, uint64_t amount)
+static void count_sample(const void *context, uint64_t amount)
 {
     uint64_t sp = agent_stack_pointer(context);
     if (!agent_readable(sp))
@@ -446,31 +446,31 @@ static void count(const void *context, uint64_t amount)
     agent_thread_leave(thread);
 }
 
-static void sample(struct wire_agent_timer *timer, const void *context)
+static void take_sample(struct wire_agent_timer *timer, const void *context)
 {
-    uint64_t time = now(), last = timer->last_ns;
+    uint64_t time = thread_clock_now(), last = timer->last_ns;
     uint64_t passed = last != 0 && last < time ? time - last : agent_control()->timer_mean_ns;
     timer->last_ns = time;
-    count(context, passed);
+    count_sample(context, passed);
     if (!is_alone(timer, passed) && is_timed(agent_process()))
-        set(timer, draw(timer));
+        arm_timer(timer, draw_interval(timer));
 }
 
 /* Somebody else's signal would have been dropped without us, and interrupted nobody: the program has a use
  * for it. True: it was a timer's, and a sample was taken. */
-static bool handle(const struct timer_info *info, void *context)
+static bool handle_signal(const struct timer_info *info, void *context)
 {
     uint64_t index = info->value - WIRE_AGENT_TIMER_VALUE(0);
     if (info->code != SI_TIMER || index >= WIRE_AGENT_TIMERS) {
         agent_timer_end_all(WIRE_AGENT_CLAIMED, false);
         return false;
     }
-    struct wire_agent_timer *timer = &timers()[index];
+    struct wire_agent_timer *timer = &timer_table()[index];
     if (timer->tid != own_tid() || timer->state != WIRE_AGENT_TIMER_ARMED)
         return false;
     agent_timer_restart_settle(context);
     if (!agent_timer_restart_was_ended(context)) {
-        sample(timer, context);
+        take_sample(timer, context);
         return true;
     }
     if (change_state(timer, WIRE_AGENT_TIMER_ARMED, WIRE_AGENT_TIMER_ENDED))
@@ -487,7 +487,7 @@ void agent_timer_handler(int signal, const struct timer_info *info, void *contex
     if (!is_timed(process) || (uint32_t)signal != own_signal()) /* late, of timers that ended */
         return;
     __atomic_fetch_add(&process->unrecorded, 1, __ATOMIC_SEQ_CST);
-    bool sampled = agent_may(WIRE_AGENT_CALL_TIMERS) && handle(info, context);
+    bool sampled = agent_may(WIRE_AGENT_CALL_TIMERS) && handle_signal(info, context);
     __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
     if (sampled && agent_may(WIRE_AGENT_CALL_TIMERS))
         agent_timer_restart_let_in(context);

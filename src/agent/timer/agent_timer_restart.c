@@ -65,7 +65,7 @@ struct context {
 _Static_assert(__builtin_offsetof(struct context, rip) == 40 + 128, "struct sigcontext");
 _Static_assert(__builtin_offsetof(struct context, blocked) == 40 + 256, "struct ucontext");
 
-static bool is_call(uint64_t address)
+static bool is_syscall(uint64_t address)
 {
     const uint8_t *code = (const uint8_t *)address;
     return agent_readable(address) && agent_readable(address + 1) && code[0] == 0x0f && code[1] == 0x05;
@@ -73,13 +73,13 @@ static bool is_call(uint64_t address)
 
 static bool is_ended(const struct context *found)
 {
-    return (int64_t)found->rax == EINTR_ANSWER && is_call(found->rip - CALL_BYTES);
+    return (int64_t)found->rax == EINTR_ANSWER && is_syscall(found->rip - CALL_BYTES);
 }
 
 /* --- 1. calls that begin anew --- */
 
 /* Those that wait, and may then end with EINTR. */
-static bool may_end(const struct context *found)
+static bool may_end_call(const struct context *found)
 {
     static const uint16_t calls[] = {
         SYS_read,      SYS_write,        SYS_readv,          SYS_writev,   SYS_preadv,   SYS_pwritev,
@@ -99,7 +99,7 @@ static bool may_end(const struct context *found)
 }
 
 /* Those that are over at once when poll says that there is something to read. */
-static bool reads(const struct context *found)
+static bool is_read_call(const struct context *found)
 {
     switch (found->rax) {
     case SYS_read:
@@ -197,7 +197,7 @@ static bool would_wait(const struct context *found)
         return holds_word(found->rdi, (uint32_t)found->rdx);
     if (never_waits(found))
         return false;
-    return !reads(found) || arch_host_syscall(SYS_poll, (uint64_t)&asked, 1, 0, 0, 0, 0) <= 0;
+    return !is_read_call(found) || arch_host_syscall(SYS_poll, (uint64_t)&asked, 1, 0, 0, 0, 0) <= 0;
 }
 
 /* The next handler that runs: does it let calls begin anew? */
@@ -218,7 +218,7 @@ void agent_timer_restart_settle(void *context)
 {
     struct context *found = context;
     if (found->rcx != found->rip + CALL_BYTES || ((found->r11 ^ found->rflags) & ~STEP_FLAGS) ||
-        !may_end(found) || !is_call(found->rip))
+        !may_end_call(found) || !is_syscall(found->rip))
         return;
     if (!ends_calls(agent_may_pending() & ~found->blocked) || !would_wait(found))
         return;
@@ -296,7 +296,7 @@ static uint64_t mask_of(const struct context *found)
 }
 
 /* Signals that wait, and that this mask lets through, not the one of now. */
-static uint64_t kept_out(const struct context *found, uint64_t mask)
+static uint64_t signals_kept_out(const struct context *found, uint64_t mask)
 {
     if (mask == 0 || !agent_readable(mask) || !agent_readable(mask + SET_BYTES - 1))
         return 0;
@@ -305,7 +305,7 @@ static uint64_t kept_out(const struct context *found, uint64_t mask)
 
 /* The kernel's next frame is as large as the one that our handler got: from the stack's end, or from what was
  * interrupted on it. */
-static bool has_room(const struct context *found)
+static bool has_handler_room(const struct context *found)
 {
     uint64_t here = (uint64_t)__builtin_frame_address(0), start = found->stack[0], size = found->stack[2];
     if (here - start >= size)
@@ -321,7 +321,7 @@ void agent_timer_restart_let_in(const void *context)
     if (!is_ended(found) || found->rcx != found->rip)
         return;
     uint64_t mask = mask_of(found);
-    if (kept_out(found, mask) == 0 || !has_room(found))
+    if (signals_kept_out(found, mask) == 0 || !has_handler_room(found))
         return;
     arch_host_syscall(SYS_rt_sigprocmask, SET_MASK, mask, 0, SET_BYTES, 0, 0); /* they come here */
     if (agent_may(WIRE_AGENT_CALL_MASK)) /* else one of them has forbidden it */
@@ -332,6 +332,6 @@ bool agent_timer_restart_was_ended(const void *context)
 {
     const struct context *found = context;
     return is_ended(found) &&
-           (kept_out(found, mask_of(found)) != 0 ? !has_room(found)
-                                                 : !(agent_may_pending() & ~found->blocked));
+           (signals_kept_out(found, mask_of(found)) != 0 ? !has_handler_room(found)
+                                                         : !(agent_may_pending() & ~found->blocked));
 }

@@ -72,7 +72,7 @@ uint32_t unwind_known_find(struct unwind_known *known, const struct unwind_known
 /* --- keeping --- */
 
 /* False: no room, or it is not what the walk has read. */
-static bool take(struct unwind_known *known, uint64_t at, uint64_t expected, uint64_t mask)
+static bool take_shape(struct unwind_known *known, uint64_t at, uint64_t expected, uint64_t mask)
 {
     struct unwind_shape *shape = &known->fresh;
     uint64_t offset = at - shape->sp;
@@ -92,8 +92,8 @@ static bool read_trail(struct unwind_known *known, const struct unwind_trail *tr
     bool by_fp = false;
     for (uint32_t at = 1; at < trail->count; at++) {
         const struct unwind_trail_frame *frame = &trail->last[at], *outer = frame - 1;
-        if (!take(known, frame->return_at, outer->pc, mask) ||
-            (frame->fp_at != 0 && by_fp && !take(known, frame->fp_at, outer->fp, UINT64_MAX)))
+        if (!take_shape(known, frame->return_at, outer->pc, mask) ||
+            (frame->fp_at != 0 && by_fp && !take_shape(known, frame->fp_at, outer->fp, UINT64_MAX)))
             return false;
         by_fp = frame->by_fp || (frame->fp_at == 0 && by_fp);
     }
@@ -112,7 +112,7 @@ static bool is_same_shape(const struct unwind_shape *one, const struct unwind_sh
 }
 
 /* The shape of the set that makes room: a free one, or one that no stack was found by since the last time. */
-static struct unwind_shape *replaceable(struct unwind_shape *set)
+static struct unwind_shape *replaceable_shape(struct unwind_shape *set)
 {
     for (struct unwind_shape *shape = set; shape < set + UNWIND_SHAPE_WAYS; shape++)
         if (shape->pc == 0 || !shape->found)
@@ -130,7 +130,7 @@ static uint32_t serial_of(struct unwind_known *known, const struct unwind_known_
     for (struct unwind_shape *shape = set; shape < set + UNWIND_SHAPE_WAYS; shape++)
         if (begins_at(shape, start) && is_same_shape(shape, wanted))
             return shape->serial;
-    place = replaceable(set);
+    place = replaceable_shape(set);
     place->pc = 0;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     *place = *wanted; /* of pc 0 */
@@ -141,7 +141,7 @@ static uint32_t serial_of(struct unwind_known *known, const struct unwind_known_
 }
 
 /* Room in the ring, which nobody is told of yet. */
-static uint64_t claim(struct unwind_known *known, unsigned words)
+static uint64_t claim_words(struct unwind_known *known, unsigned words)
 {
     uint64_t at = known->head, left = UNWIND_KNOWN_WORDS - at % UNWIND_KNOWN_WORDS;
     at += left < words ? left : 0;
@@ -168,7 +168,7 @@ void unwind_known_keep(struct unwind_known *known, const struct unwind_known_sta
     known->fresh_words[shape->count] = start->fp;
     unsigned count = shape->count + shape->by_fp;
     uint64_t hash = serial_of(known, start, shape), head = hash << 32 | value;
-    uint64_t at = claim(known, count + 1), *stack = &known->ring[at % UNWIND_KNOWN_WORDS];
+    uint64_t at = claim_words(known, count + 1), *stack = &known->ring[at % UNWIND_KNOWN_WORDS];
     for (unsigned i = 0; i < count; i++) {
         hash = hash_on(hash, known->fresh_words[i]);
         stack[i + 1] = known->fresh_words[i];

@@ -9,8 +9,8 @@
  *
  * Calls from another branch of the same functions have other return addresses in frames of the same sizes.
  * Where the innermost frame is as high as the last one, its callers are therefore looked for first where they
- * were then (retrace): those places are known before, so no frame waits for the one before it, and that the
- * rule leads to the same places is only checked. */
+ * were then (retrace_frames): those places are known before, so no frame waits for the one before it, and
+ * that the rule leads to the same places is only checked. */
 #include "unwind_trail.h"
 #include "bare_bytes.h"
 #include "unwind_cache.h"
@@ -36,7 +36,7 @@ static bool can_be_met(const struct unwind_state *state)
     return state->fp_known && state->sp_known && !state->moved && state->flags == 0;
 }
 
-static void put(struct walk *walk, uint32_t cookie)
+static void put_frame(struct walk *walk, uint32_t cookie)
 {
     const struct unwind_state *state = &walk->state;
     struct unwind_trail_frame *frame = &walk->trail->fresh[walk->fresh++];
@@ -63,7 +63,7 @@ static int step_general(struct walk *walk)
         state->base_known = state->base_saved = true;
     }
     walk->base_at = 0; /* from here on the state knows */
-    put(walk, entry->cookie);
+    put_frame(walk, entry->cookie);
     walk->by_fp += (state->flags & UNWIND_BY_FRAME_POINTER) != 0;
     int outcome = unwind_step(state, &entry->rule);
     walk->certain = entry->rule.cfa_kind == WIRE_CFA_END;
@@ -208,7 +208,7 @@ static __attribute__((noinline)) enum fast_end walk_fast(struct walk *walk)
 /* From the innermost frame on, as far as frames lie where they lay in the last walk; what differs is written
  * over them. True: an unchanged frame was met, and the rest is the same. Else the walk goes on from where it
  * stands now. */
-static __attribute__((noinline)) bool retrace(struct walk *walk, uint32_t count, uint32_t unchanged)
+static __attribute__((noinline)) bool retrace_frames(struct walk *walk, uint32_t count, uint32_t unchanged)
 {
     struct unwind_state *state = &walk->state;
     struct unwind_trail_frame *last = walk->trail->last;
@@ -257,7 +257,7 @@ static __attribute__((noinline)) bool retrace(struct walk *walk, uint32_t count,
 }
 
 /* The fresh frames to their places. */
-static void replace(const struct walk *walk)
+static void replace_frames(const struct walk *walk)
 {
     struct unwind_trail *trail = walk->trail;
     int32_t rarer = walk->tail != 0 ? trail->last[walk->tail - 1].rarer : -1;
@@ -315,9 +315,9 @@ struct unwind_trail_result unwind_trail_walk(struct unwind_trail *trail, uint32_
     walk.state.key--; /* a return address */
     set_count(trail, 0);
     if (unchanged == 0 || !walk.state.fp_known || trail->last[count - 1].sp != walk.state.sp ||
-        !retrace(&walk, count, unchanged)) {
+        !retrace_frames(&walk, count, unchanged)) {
         trail->end = (uint32_t)walk_out(&walk);
-        replace(&walk);
+        replace_frames(&walk);
         count = walk.tail + walk.fresh;
     }
     set_count(trail, count);

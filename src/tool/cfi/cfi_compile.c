@@ -133,7 +133,7 @@ static bool add_entry(struct compilation *compilation)
 }
 
 /* Steps 1 to 4; the spans end up in `top`. */
-static bool gather(struct compilation *compilation, const struct elf_image *debug)
+static bool gather_spans(struct compilation *compilation, const struct elf_image *debug)
 {
     struct cfi_section section;
     struct cfi_span_list spans = {0};
@@ -173,7 +173,7 @@ int cfi_compile(const struct elf_image *image, const struct elf_image *debug, vo
     if (material->arch == NULL)
         return base_fail(error, BASE_EUNSUPPORTED, "%s: unknown machine (ELF number %u)",
                          elf_image_name(image), elf_image_machine(image));
-    if (cfi_rules_create(&material->rules) && gather(&compilation, debug))
+    if (cfi_rules_create(&material->rules) && gather_spans(&compilation, debug))
         *blob =
             cfi_blob_make(&compilation.top, &material->rows, &material->rules, material->arch->machine, size);
     if (*blob != NULL) {
