@@ -8,6 +8,7 @@
 #include "wire_agent_control.h"
 #include "wire_agent_loss.h"
 #include "wire_agent_parameters.h"
+#include "wire_agent_pending.h"
 #include "wire_agent_process.h"
 
 extern struct wire_agent_parameters agent_parameters;

@@ -13,6 +13,7 @@
 #include "unwind.h"
 #include "unwind_known.h"
 #include "unwind_trail.h"
+#include "wire_agent_layout.h"
 #include "wire_agent_node.h"
 #include "wire_agent_pending.h"
 #include "wire_agent_thread.h"

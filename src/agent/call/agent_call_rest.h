@@ -7,6 +7,7 @@
 
 #include "agent_process.h"
 #include "agent_thread.h"
+#include "wire_agent_loss.h"
 
 #define AGENT_CALL_REST_LOOK 256 /* calls, from one look to the next */
 

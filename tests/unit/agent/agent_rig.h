@@ -10,7 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire_agent.h"
+#include "wire_agent_control.h"
+#include "wire_agent_layout.h"
+#include "wire_agent_node.h"
+#include "wire_agent_parameters.h"
+#include "wire_agent_pending.h"
+#include "wire_agent_process.h"
+#include "wire_agent_thread.h"
 #include "wire_hook.h"
 
 struct agent_rig {

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "agent_rig.h"
+#include "wire_agent_entry.h"
 
 #define AWAY __attribute__((noinline, noclone))
 

@@ -22,6 +22,7 @@
 #include <linux/seccomp.h>
 
 #include "agent_rig.h"
+#include "wire_agent_call.h"
 
 #define AWAY __attribute__((noinline, noclone))
 

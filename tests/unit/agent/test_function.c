@@ -15,6 +15,8 @@
 #include <cmocka.h>
 
 #include "agent_rig.h"
+#include "wire_agent_call.h"
+#include "wire_agent_entry.h"
 
 #define AWAY __attribute__((noinline, noclone))
 

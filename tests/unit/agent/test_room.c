@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "agent_rig.h"
+#include "wire_agent_call.h"
 
 enum { BLOCKS = 20000, THREADS = 8, PAGE = 4096, LITTLE = 2 << 20, WAITS = 20 };
 
