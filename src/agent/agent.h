@@ -5,8 +5,8 @@
  * ends nothing. It runs on the threads of a foreign program, in the middle of their allocators and in their
  * signal handlers, and keeps these rules:
  *
- *   1. Hooks are wrappers. A hooked function's first bytes lead to an entry (agent_hook_x86_64_entry.S), which
- *      saves what its caller would see, and calls the wrapper in C with the same arguments and a struct
+ *   1. Hooks are wrappers. A hooked function's first bytes lead to an entry (agent_hook_x86_64_entry.S),
+ *      which saves what its caller would see, and calls the wrapper in C with the same arguments and a struct
  *      agent_frame. The wrapper calls the `body`, which is what the function was; result and errno are its
  *      own. Stacks are walked from the caller on, never through the agent.
  *   2. One thread is inside once. agent_thread_enter is the only way in, and what it returns is the proof
@@ -22,10 +22,10 @@
  * takes a region of its own, and as parts grow; agent_returns, each of which is written once; and struct
  * wire_agent_own. Context of every function: signal, any thread of the target.
  *
- * Rooms: src/agent is what all collectors stand on (the region, records of threads, stacks, figures); heap,
- * call and timer are one collector each, and do not know each other; hook has what concerns the whole
- * process, and may use all of them. The wrapper of agent_entry_NAME is agent_wrap_NAME, whatever room it is
- * in. */
+ * Directories: src/agent is what all collectors stand on (the region, records of threads, stacks, figures);
+ * heap, call and timer are one collector each, and do not know each other; hook has what concerns the whole
+ * process, and may use all of them. The wrapper of agent_entry_NAME is agent_wrap_NAME, whatever directory it
+ * is in. */
 #ifndef AGENT_H
 #define AGENT_H
 

@@ -46,7 +46,7 @@ static uint32_t find_histogram(uint64_t function, uint32_t cookie, uint32_t grou
 {
     uint32_t *slots = agent_part(wire_agent_layout(agent_control()->memory).latency_slots), made = 0;
     uint64_t key = function ^ (uint64_t)(group + 1) << 56;
-    /* by the highest bits: only these tell groups apart */
+    /* by the highest bits: only these distinguish groups */
     uint32_t at = (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 52) % WIRE_AGENT_LATENCY_SLOTS;
     for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_LATENCY_SLOTS) {
         uint32_t there = __atomic_load_n(&slots[at], __ATOMIC_ACQUIRE);

@@ -3,7 +3,7 @@
 
 #include <sys/syscall.h>
 
-#define GET_TSC       25 /* PR_GET_TSC, and what it tells */
+#define GET_TSC       25 /* PR_GET_TSC, and its answer */
 #define TSC_FORBIDDEN 2
 #define SET_BYTES     8
 

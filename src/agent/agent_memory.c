@@ -1,27 +1,26 @@
 /* How much of each part of the memory is mapped, and growing it.
  *
  * A program may limit its addresses (RLIMIT_AS), lock all of them (mlockall), or walk all that is writable
- * (leak checkers, collectors). So of each part (wire_agent_layout.h) only a beginning is mapped, and whoever makes
- * an index that lies beyond has the part grown first. Whoever finds an index need not ask.
+ * (leak checkers, collectors). So of each part (wire_agent_layout.h) only a beginning is mapped, and whoever
+ * makes an index that lies beyond has the part grown first. Whoever finds an index need not ask.
  *
- *   growing   mremap in place: the loader has left free addresses behind each part, as many as it can have,
- *             far from where the kernel puts what the program maps. All that was there stays where it is, so
- *             nobody need be told, and other threads go on.
- *   refused   by a limit, or because the program has mapped something there: then the part is full, which is
- *             the loss that its user counts for a full part, and a loss of its own here. It is tried again,
- *             but not at each event.
- *   no lock   A part has one size after the other, each a function of the one before, and the kernel grows it
- *             from a size only where it has that size. So whoever comes second, or finds what a thread did
- *             that never came to say so (a handler left by a jump, another thread runs instead), tries the
- *             next sizes, and learns from the one that the kernel grants. Where it grants none, others may
- *             know: they are waited for, two milliseconds at most, but not where the part was refused the
- *             last time, too.
- *
+ *   growing    mremap in place: the loader has left free addresses behind each part, as many as it can have,
+ *              far from where the kernel puts what the program maps. All that was there stays where it is, so
+ *              nobody need know, and other threads go on.
+ *   refused    by a limit, or because the program has mapped something there: then the part is full, which is
+ *              the loss that its user counts for a full part, and a loss of its own here. It is tried again,
+ *              but not at each event.
+ *   no lock    A part has one size after the other, each a function of the one before, and the kernel grows
+ *              it from a size only where it has that size. So whoever comes second, or finds what a thread did
+ *              that never came to say so (a handler left by a jump, another thread runs instead), tries the
+ *              next sizes, and learns from the one that the kernel grants. Where it grants none, others may
+ *              know: they are waited for, two milliseconds at most, but not where the part was refused the
+ *              last time, too.
  *   committed  Where the kernel commits no more memory than it has (WIRE_AGENT_COMMIT), the first touch of a
- *             page may be a SIGBUS. There all pages of what is to be mapped are made first, through a second
- *             view of the file that nobody else knows; a failure is as if the part could not grow. Those of
- *             the private part, which can have no second view, are made once it has grown, before anybody is
- *             told. What is mapped at first tally makes.
+ *              page may be a SIGBUS. There all pages of what is to be mapped are made first, through a second
+ *              view of the file that nobody else knows; a failure is as if the part could not grow. Those of
+ *              the private part, which can have no second view, are made once it has grown, before the size
+ *              is published. What is mapped at first tally makes.
  *
  * A fork's child has its parent's mappings. What it shows instead is its own region, at the same addresses,
  * by remap_file_pages: the only call that maps another place of a file that nobody has open. (The kernel has
@@ -79,12 +78,12 @@ static uint64_t next_size(enum wire_agent_part part, uint64_t size, uint64_t mos
     return next < most ? next : most;
 }
 
-/* Other threads may have told of more meanwhile. */
-static void publish_size(uint64_t *room, uint64_t size)
+/* Other threads may have published more meanwhile. */
+static void publish_size(uint64_t *published, uint64_t size)
 {
-    uint64_t there = __atomic_load_n(room, __ATOMIC_RELAXED);
+    uint64_t there = __atomic_load_n(published, __ATOMIC_RELAXED);
     while (there < size &&
-           !__atomic_compare_exchange_n(room, &there, size, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+           !__atomic_compare_exchange_n(published, &there, size, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
     }
 }
 
@@ -161,10 +160,10 @@ static bool grow_once(enum wire_agent_part part, uint64_t size, const struct wir
 static bool grow_part(enum wire_agent_part part, uint64_t bytes, const struct wire_agent_place *place,
                       unsigned most_waits)
 {
-    const uint64_t *room = &agent_parameters.rooms[part];
-    uint64_t size = __atomic_load_n(room, __ATOMIC_ACQUIRE);
-    for (unsigned waits = 0; size < bytes; size = __atomic_load_n(room, __ATOMIC_ACQUIRE)) {
-        if (grow_once(part, size, place) || size != __atomic_load_n(room, __ATOMIC_ACQUIRE))
+    const uint64_t *mapped = &agent_parameters.rooms[part];
+    uint64_t size = __atomic_load_n(mapped, __ATOMIC_ACQUIRE);
+    for (unsigned waits = 0; size < bytes; size = __atomic_load_n(mapped, __ATOMIC_ACQUIRE)) {
+        if (grow_once(part, size, place) || size != __atomic_load_n(mapped, __ATOMIC_ACQUIRE))
             continue;
         if (waits++ == most_waits)
             return false;
@@ -203,10 +202,10 @@ static bool is_shown(enum wire_agent_part part)
 static void shrink_part(enum wire_agent_part part, uint64_t address)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    uint64_t first = wire_agent_first(&layout, part), room = agent_parameters.rooms[part];
-    if (room <= first || part == WIRE_AGENT_PART_DESCRIPTORS)
+    uint64_t first = wire_agent_first(&layout, part), mapped = agent_parameters.rooms[part];
+    if (mapped <= first || part == WIRE_AGENT_PART_DESCRIPTORS)
         return;
-    arch_host_syscall(SYS_munmap, address + first, room - first, 0, 0, 0, 0);
+    arch_host_syscall(SYS_munmap, address + first, mapped - first, 0, 0, 0, 0);
     agent_parameters.rooms[part] = first;
 }
 

@@ -4,7 +4,8 @@
  * filled by one compare and swap, when the node is complete. It grows by copying: one thread makes a table
  * twice as large, fills it, and then publishes it. Who fills a slot of the old table in that moment makes a
  * node that the new one does not know, and another node of the same path will be made later: their figures
- * add up where they are read (wire_agent_node.h), so that is allowed, and nobody waits as long as there are slots.
+ * add up where they are read (wire_agent_node.h), so that is allowed, and nobody waits as long as there are
+ * slots.
  *
  * A thread that grows the table may get no processor until the slots are used up, or never come back (it was
  * interrupted by whoever looks, or its handler left by a jump). It is waited for, two milliseconds at most;

@@ -2,7 +2,8 @@
  *
  * Nothing of this runs: the file is compiled to assembly, where each OFFSET leaves a line with a number, and
  * agent_offsets.py makes agent_offsets.h of those lines. So assembly cannot disagree with a structure, and
- * nothing of the target is executed, which a cross build could not. Source: Linux, kernel/bounds.c and Kbuild. */
+ * nothing of the target is executed, which a cross build could not. Source: Linux, kernel/bounds.c and
+ * Kbuild. */
 #include <stddef.h>
 
 #include "agent.h"

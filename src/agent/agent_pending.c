@@ -20,10 +20,10 @@ void agent_pending_open(struct agent_thread *thread)
     thread->calls = &own->calls[number];
 }
 
-/* --- strays --- */
+/* --- stale slots --- */
 
 /* NULL: there is no room for another page. */
-static struct wire_agent_strays *strays_of(struct wire_agent_known *known, uint64_t page)
+static struct wire_agent_strays *stale_page_of(struct wire_agent_known *known, uint64_t page)
 {
     uint32_t at = (uint32_t)(page * UINT64_C(0x9e3779b97f4a7c15) >> 48) % WIRE_AGENT_STRAYS;
     for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_STRAYS) {
@@ -38,14 +38,14 @@ static struct wire_agent_strays *strays_of(struct wire_agent_known *known, uint6
     return NULL;
 }
 
-/* Never taken away: that nothing of ours stands there could only be told by reading stacks of others. So they
- * are kept by page, and a program that leaves calls at every depth of its stack comes to as many as that has
- * pages. */
-static void add_stray(uint64_t slot)
+/* Never taken away: that nothing of ours stands there could only be found by reading stacks of others. So
+ * they are kept by page, and a program that leaves calls at every depth of its stack comes to as many as that
+ * has pages. */
+static void add_stale_slot(uint64_t slot)
 {
     struct wire_agent_known *known = &agent_own()->known;
     uint64_t offset = slot % WIRE_AGENT_STRAY_PAGE;
-    struct wire_agent_strays *strays = slot % 8 == 0 ? strays_of(known, slot - offset) : NULL;
+    struct wire_agent_strays *strays = slot % 8 == 0 ? stale_page_of(known, slot - offset) : NULL;
     if (strays == NULL)
         __atomic_store_n(&known->strays_lost, 1, __ATOMIC_RELAXED);
     else
@@ -54,7 +54,7 @@ static void add_stray(uint64_t slot)
 
 /* In a process that is not counted, whose parent's words stand on its stacks, and which nothing describes:
  * the highest slot above `low` where there may be one; 0: there is none. */
-uint64_t agent_pending_highest_stray(uint64_t low)
+uint64_t agent_pending_highest_stale(uint64_t low)
 {
     const struct wire_agent_own *own = agent_own();
     uint64_t highest = 0;
@@ -80,7 +80,7 @@ void agent_pending_inherit(void)
         if ((own->known.used[i / 64] >> i % 64 & 1) == 0)
             continue;
         for (uint32_t k = 0; k < calls->count; k++)
-            add_stray(calls->items[k].slot);
+            add_stale_slot(calls->items[k].slot);
         calls->count = 0;
         own->known.used[i / 64] &= ~(UINT64_C(1) << i % 64);
     }
@@ -126,7 +126,7 @@ void agent_pending_drop_left(struct agent_thread *thread, struct wire_agent_call
     while (count > 0 && is_left(&items[count - 1], slot, same)) {
         agent_pending_finish(thread, items, count - 1, now);
         if (items[count - 1].slot != slot)
-            add_stray(items[count - 1].slot);
+            add_stale_slot(items[count - 1].slot);
         calls->count = --count;
     }
 }
@@ -141,7 +141,7 @@ void agent_pending_sweep(struct wire_agent_calls *calls, uint64_t slot)
             calls->items[kept++] = calls->items[i];
             continue;
         }
-        add_stray(calls->items[i].slot);
+        add_stale_slot(calls->items[i].slot);
         if (calls->items[i].how != 0)
             agent_lose(WIRE_AGENT_LOSS_NO_RESULT);
     }
@@ -174,7 +174,8 @@ void agent_pending_forget_put_back(struct agent_thread *thread, uint64_t low, ui
     }
 }
 
-/* Who is inside may be about to change the list: he is told. Of several such times the first counts. */
+/* Who is inside may be about to change the list: it is noted for that one. Of several such times the first
+ * counts. */
 void agent_pending_remember_put_back(struct agent_thread *thread, uint64_t low, uint64_t high)
 {
     struct agent_put_back *before = &thread->put_back;
@@ -198,8 +199,8 @@ void agent_pending_settle_put_back(struct agent_thread *thread)
     agent_pending_forget_put_back(thread, before.low, before.high, before.ticks + thread->spent);
 }
 
-/* The calls may stand on a stack that another thread goes on with (a coroutine's): words there are strays.
- * The end of none of them will be seen. */
+/* The calls may stand on a stack that another thread goes on with (a coroutine's): words there are stale
+ * slots. The end of none of them will be seen. */
 void agent_pending_forget(struct agent_thread *thread)
 {
     struct wire_agent_calls *calls = thread->calls;

@@ -31,7 +31,7 @@ void agent_pending_inherit(void);
 
 /* Where no list says it: the highest slot above `low` where a replaced address may stand; 0: there is
  * none. */
-uint64_t agent_pending_highest_stray(uint64_t low);
+uint64_t agent_pending_highest_stale(uint64_t low);
 #define AGENT_PENDING_STACK_MOST (UINT64_C(64) << 20) /* the largest stack that is looked through for them */
 
 /* The real addresses were put back in [low, high) of a stack, `now`: calls there will not be seen to

@@ -7,7 +7,8 @@
 
 __attribute__((visibility("hidden"))) struct wire_agent_parameters agent_parameters = {.control = 0};
 
-/* A process that counts nothing: state FREE. Only its first words are ever read (agent_hook_x86_64_entry.S). */
+/* A process that counts nothing: state FREE. Only its first words are ever read, by
+ * agent_hook_x86_64_entry.S. */
 __attribute__((visibility("hidden"))) const uint64_t agent_process_inert[8] = {0};
 
 /* What a compiler may ask for by itself in freestanding code. */

@@ -5,7 +5,7 @@
  * it at the same time, but a handler of its own.
  *
  * When a thread has ended its record serves the next one, so there are about as many as threads lived at
- * once. Nobody tells us that it has ended. When a record is needed, some are looked at:
+ * once. Nobody announces that it has ended. When a record is needed, some are looked at:
  *   1. The C library keeps the thread's number in its control block, at an offset that is found out by
  *      looking for the number there (tid_offset). The kernel writes 0 there when the thread has ended
  *      (glibc), or the library does as its last act (musl), or -1 who joins it; and the kernel writes the
@@ -131,7 +131,7 @@ static bool has_ended(const struct agent_thread *thread, uint64_t key)
 {
     uint64_t address = key + thread->tid_offset;
     if (!agent_may(WIRE_AGENT_CALL_FUTEX))
-        return false; /* nothing tells */
+        return false; /* it cannot be found out */
     int64_t ended = compare_word(address, 0);
     if (ended == -EAGAIN)
         ended = compare_word(address, JOINED);

@@ -215,7 +215,7 @@ uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame 
     node = node_by_walk(thread, frame, start.root);
     start.generation = thread->generation;
     if (search && thread->nodes_root == start.root)
-        unwind_known_keep(&thread->known, &start, &thread->trail, arch_host()->code_mask, node);
+        unwind_known_insert(&thread->known, &start, &thread->trail, arch_host()->code_mask, node);
     return node;
 }
 

@@ -114,11 +114,11 @@ static void end_making(uint64_t key)
     }
 }
 
-/* Who needs the record: it tells what a half-made one means. */
+/* Who needs the record: it decides what a half-made one means. */
 enum asker {
-    /* its frame tells a signal's handler, which interrupted the making, from a jump out of one */
+    /* its frame distinguishes a signal's handler, which interrupted the making, from a jump out of one */
     ASKER_ENTRY,
-    ASKER_UNKNOWN, /* these two cannot be told apart: it is taken for a handler */
+    ASKER_UNKNOWN, /* these two cannot be distinguished: it is taken for a handler */
     ASKER_SAMPLE,  /* the same, and a sample that finds no record is no loss */
 };
 
@@ -206,7 +206,7 @@ static enum agent_beneath beneath_entry(const struct agent_thread *thread, const
                                                          : agent_view_beneath(frame);
 }
 
-/* Somebody is inside. True: who was, has left by a jump that its stack pointer did not tell of. Else the
+/* Somebody is inside. True: who was, has left by a jump that its stack pointer did not show. Else the
  * entry is not counted; functions that unwind count nothing. */
 static bool lose_entry(const struct agent_thread *thread, const struct agent_frame *frame)
 {
@@ -236,7 +236,7 @@ struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
     return thread;
 }
 
-/* Who leaves the function by a jump is counted for good: nothing tells of it. */
+/* Who leaves the function by a jump is counted for good: nothing shows it. */
 bool agent_thread_begin_unrecorded(const struct agent_frame *frame)
 {
     if (!agent_process_is_counted() || find_complete(frame->thread) != NULL)

@@ -129,7 +129,7 @@ struct agent_thread {
     uint32_t roots[WIRE_AGENT_COLLECTORS];
     uint32_t nodes_root;                                /* of which nodes below are */
     struct unwind_frame interrupted[WIRE_AGENT_FRAMES]; /* the last stack that was sampled, innermost first */
-    struct unwind_rows rows;                            /* what agent_module_place tells of */
+    struct unwind_rows rows;                            /* what agent_module_place points to */
     struct unwind_known known;                          /* stacks that were met before */
     struct agent_searches searches;
     uint32_t unmapped;                     /* process.unmapped, as it was when they were found */

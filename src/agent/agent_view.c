@@ -7,7 +7,7 @@
  * anything is unmapped (agent_stack.c), by functions of the C library that are hooked for it: programs free
  * the stacks of coroutines, and put smaller ones in their place.
  *
- * Where a filter of system calls (agent_hook_filter.c) forbids all that could tell what is readable, a view
+ * Where a filter of system calls (agent_hook_filter.c) forbids all that could find what is readable, a view
  * is what was known before. */
 #include "agent_view.h"
 
@@ -130,7 +130,7 @@ enum agent_beneath agent_view_beneath(const struct agent_frame *frame)
     return result.end == UNWIND_OUTERMOST ? AGENT_BENEATH_NOTHING : AGENT_BENEATH_HOOK;
 }
 
-/* The thread's record tells, whoever is inside. */
+/* By the thread's record, whoever is inside. */
 static bool extent_as_surveyed(uint64_t sp, struct agent_extent *found)
 {
     const struct agent_thread *thread =

@@ -1,6 +1,6 @@
-/* agent_x86_64_frame.h - macros of the entries in assembly (*_x86_64_*.S): struct agent_frame as it is pushed.
- * Offsets in structures are made from them (agent_offsets.c). Every push tells other people's unwinders (a sample inside of
- * malloc); ours never walk through here. */
+/* agent_x86_64_frame.h - macros of the entries in assembly (*_x86_64_*.S): struct agent_frame as it is
+ * pushed. Offsets in structures are made from them (agent_offsets.c). Every push is described to foreign
+ * unwinders (a sample inside of malloc); ours never walk through here. */
 #ifndef AGENT_X86_64_FRAME_H
 #define AGENT_X86_64_FRAME_H
 

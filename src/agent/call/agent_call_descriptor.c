@@ -1,13 +1,13 @@
 /* Descriptors: which numbers are open, and by which stack each was opened.
  *
- * A table with one word for each number (wire_agent_descriptor.h), in the region that the process's threads share as
- * they share their descriptors.
+ * A table with one word for each number (wire_agent_descriptor.h), in the region that the process's threads
+ * share as they share their descriptors.
  *
  * Opening. Many of these functions are points where a thread may be cancelled, and so unwound: nothing of the
- * agent may lie on the stack while they wait. So their return address is replaced (agent_call_function.c), and
- * what they return is written down when they come back: first the kernel gives the number, then the table has
- * it. Where one such function calls another (creat, open) both come back with one number: the inner one has
- * it, which the outer one knows by the number of its event being later than its own beginning.
+ * agent may lie on the stack while they wait. So their return address is replaced (agent_call_function.c),
+ * and what they return is written down when they come back: first the kernel gives the number, then the table
+ * has it. Where one such function calls another (creat, open) both come back with one number: the inner one
+ * has it, which the outer one knows by the number of its event being later than its own beginning.
  *
  * Closing. The number is taken out before the system call, and the function is jumped to: from the call on
  * another thread may be given the number. Linux frees it even where close fails, with EINTR or EIO. A close
@@ -18,7 +18,8 @@
  * Whose table it is. A child of vfork runs in its parent's memory, but with descriptors of its own: it is
  * known by its process number, and changes nothing. A child of fork begins with a copy: before each fork what
  * is open is noted (the part `forked`), since what the parent closes right after it stays open in the child.
- * Those count as inherited, not as opened. What was open before the agent came is told by tally. */
+ * Those count as inherited, not as opened. What was open before the agent came tally writes into the
+ * table. */
 #include "agent_call_descriptor.h"
 
 #include <sys/syscall.h>
@@ -180,8 +181,8 @@ static uint32_t how_of_call(const struct agent_frame *frame)
     }
 }
 
-/* Which argument says where the call tells its descriptors, if they are not its result. */
-static unsigned telling_argument(uint32_t how)
+/* Which argument says where the call writes its descriptors, if they are not its result. */
+static unsigned result_argument(uint32_t how)
 {
     return how == WIRE_AGENT_SOCKETPAIR                                    ? 3
            : how == WIRE_AGENT_RECEIVED || how == WIRE_AGENT_RECEIVED_MANY ? 1
@@ -194,7 +195,7 @@ static uint64_t await_descriptor(struct agent_thread *thread, const struct agent
     uint64_t block = 0;
     const struct wire_agent_pending call = {
         .start = __atomic_load_n(&agent_process()->descriptor_events, __ATOMIC_RELAXED),
-        .inner = saved_argument(frame, telling_argument(how)),
+        .inner = saved_argument(frame, result_argument(how)),
         .cell = agent_cell_of(agent_stack_node(thread, frame, WIRE_AGENT_FDS), thread->group),
         .how = how};
     if (call.cell != 0)
@@ -346,12 +347,12 @@ void agent_call_descriptor_inherit(struct wire_agent_process *child, const struc
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
     const uint8_t *forked = descriptors; /* the part begins with it */
     uint64_t before = layout.descriptors - layout.forked;
-    uint64_t room = agent_parameters.rooms[WIRE_AGENT_PART_DESCRIPTORS];
+    uint64_t mapped = agent_parameters.rooms[WIRE_AGENT_PART_DESCRIPTORS];
     if (descriptors == NULL)
         return;
     const struct wire_agent_descriptor *from = (const void *)(forked + before);
     struct wire_agent_descriptor *to = agent_part(layout.descriptors);
-    uint32_t end = parent->descriptor_end, most = (uint32_t)((room - before) / sizeof *to);
+    uint32_t end = parent->descriptor_end, most = (uint32_t)((mapped - before) / sizeof *to);
     end = end < most ? end : most; /* as many as both have mapped */
     for (uint32_t i = 0; i < end; i++)
         if (from[i].word != 0 || (i < parent->forked_end && (forked[i / 8] >> i % 8 & 1) != 0))

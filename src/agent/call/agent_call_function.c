@@ -5,8 +5,9 @@
  * go where; a jump out of the middle, a coroutine, a thread that goes on with another's stack, a process
  * forked or half of it unwound, and the two stacks disagree: the program goes somewhere else. So here what is
  * put on the stack says by itself where it leads. For each place that calls a hooked function there is a
- * *block* of code (agent_call_x86_64_return.S) and one word of a table, its return address, which never changes.
- * Nothing that is remembered decides where a program goes on; what can be forgotten is a time. Therefore
+ * *block* of code (agent_call_x86_64_return.S) and one word of a table, its return address, which never
+ * changes. Nothing that is remembered decides where a program goes on; what can be forgotten is a time.
+ * Therefore
  *   - longjmp, swapcontext, coroutines moved between threads, vfork and fork need nothing: words may be left,
  *     copied, used twice;
  *   - threads that end, or are killed, leave nothing behind;
@@ -27,8 +28,8 @@
  * an exception or a longjmp is timed until that is known: put back (counted as a loss), or left. An entry of
  * the list is known to be left when a later call of the thread has its slot at or above it on the same stack.
  * A stack may be another one though (a signal's, a coroutine's): so an entry that is dropped is remembered as
- * a *stray*, a slot where a word of ours may still stand, for tally to look at when the agent is taken out.
- * Entries and strays are memory of the process's own (wire_agent_own): a fork's child has its parent's
+ * a *stale slot*, where a word of ours may still stand, for tally to look at when the agent is taken out.
+ * Entries and stale slots are memory of the process's own (wire_agent_own): a fork's child has its parent's
  * stacks, all of them, with all words of ours on them.
  *
  * What cannot be: callers that are in no module or undescribed (generated code, whose runtime may look for

@@ -1,4 +1,4 @@
-/* Instrumented functions: those that tell of themselves, built with -finstrument-functions.
+/* Instrumented functions: those that announce their calls, built with -finstrument-functions.
  *
  * Such a function calls __cyg_profile_func_enter when it begins and __cyg_profile_func_exit when it ends,
  * each with its own address and the one that it will return to. Both calls come by here (patch_linkage.h), at
@@ -8,7 +8,7 @@
  * may be killed, or left, at any moment, and what is counted by then is right. Only the first function of a
  * path has its stack walked. Functions that are not instrumented are not in a path.
  *
- * Ends that nobody tells. A longjmp, and an exception in code of clang's, leave_function functions without an
+ * Ends that nobody announces. A longjmp, and an exception in code of clang's, leave functions without an
  * exit. So each open call keeps its sp. Who enters knows where its own frame ends, because its return address
  * stands there (the distance is the same for each place that calls the hook, and is looked for once):
  * whatever is open below that is over. Functions that were inlined share the frame of the one that they are
@@ -40,7 +40,7 @@
 
 _Static_assert(UINT64_C(1) << (64 - STEP_SHIFT) == AGENT_PATH_STEPS, "an index of steps");
 
-/* What a hook was told. */
+/* The arguments of a hook. */
 struct event {
     uint64_t function, caller, site;
     uint64_t sp, now;
@@ -184,7 +184,7 @@ static uint64_t look_for_end(const struct visit *visit, const struct event *even
     return event->sp;
 }
 
-/* 0: the step does not tell. */
+/* 0: the step does not say. */
 static inline uint64_t end_by_step(const struct agent_path *path, const struct event *event,
                                    const struct agent_path_step *step)
 {
@@ -395,7 +395,7 @@ static bool enter_function(const struct visit *visit, const struct event *event)
     return enter_slowly(visit, event);
 }
 
-/* The stack that a path begins on, without the frame of the function that enters: it is told by the event. */
+/* The stack that a path begins on, without the frame of the function that enters: the event names it. */
 static uint32_t root_of(const struct visit *visit, const struct agent_frame *frame)
 {
     struct agent_thread *thread = visit->thread;
@@ -549,7 +549,8 @@ static inline __attribute__((always_inline)) struct event event_of(uint64_t func
     return (struct event){function, caller, *slot, (uint64_t)(slot + 1), now};
 }
 
-/* The stub goes on to a definition that may be hooked as well: it is told that this one was seen. */
+/* The stub goes on to a definition that may be hooked as well: that hook finds here that this one was
+ * seen. */
 static void note_passed(const struct visit *visit, const struct event *event)
 {
     visit->path->passed = event->sp;
@@ -582,7 +583,7 @@ static __attribute__((noinline)) void leave_fully(struct event event, uint64_t t
     go_out(&visit);
 }
 
-/* True: nothing happened but that its time was told; agent_wrap_enter_first is to be called. */
+/* True: nothing happened but that its time was charged; agent_wrap_enter_first is to be called. */
 bool agent_wrap_enter(uint64_t function, uint64_t caller, const uint64_t *slot, uint64_t thread_pointer,
                       uint64_t now)
 {

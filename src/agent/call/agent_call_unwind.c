@@ -21,7 +21,7 @@ static void put_back_word(uint64_t *word)
 
 /* The frame's own return address, which is a block where a function left by a tail call, and all words from
  * the caller's sp to where a walk of ours came: the memory of frames that are in use, so nobody else writes
- * or unmaps it. Where the walk did not come to the end, the thread's own calls tell how far there are more;
+ * or unmaps it. Where the walk did not come to the end, the thread's own calls say how far there are more;
  * in between is stack as well. */
 static uint64_t put_back_words(struct agent_thread *thread, const struct agent_frame *frame, uint64_t most)
 {
@@ -42,7 +42,7 @@ static void put_back_stack(struct agent_thread *thread, bool inside, const struc
 {
     const struct wire_agent_calls *calls = thread != NULL ? thread->calls : NULL;
     uint64_t low = (uint64_t)&frame->return_address;
-    uint64_t most = agent_process()->state == WIRE_AGENT_FREE ? agent_pending_highest_stray(low) : 0;
+    uint64_t most = agent_process()->state == WIRE_AGENT_FREE ? agent_pending_highest_stale(low) : 0;
     for (uint32_t i = 0; calls != NULL && i < calls->count; i++)
         if (calls->items[i].slot > most)
             most = calls->items[i].slot;
@@ -57,7 +57,7 @@ static void put_back_stack(struct agent_thread *thread, bool inside, const struc
     }
 }
 
-/* What is pending on other stacks is forgotten: words there are strays. */
+/* What is pending on other stacks is forgotten: words there are stale slots. */
 void agent_call_unwind_abandon_thread(struct agent_thread *thread, const struct agent_frame *frame)
 {
     put_back_stack(thread, false, frame);

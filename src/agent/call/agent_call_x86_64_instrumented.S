@@ -1,6 +1,6 @@
 /* The entries of hooks in instrumented functions that come by a linkage stub: calls of another object's
- * function, which may change whatever the ABI lets it change. agent_call_instrumented.c has the essay; hooks of
- * the program's own are in agent_call_x86_64_return.S.
+ * function, which may change whatever the ABI lets it change. agent_call_instrumented.c has the essay; hooks
+ * of the program's own are in agent_call_x86_64_return.S.
  *
  * At an entry: [rsp] = the return address in its *slot*, rdi = function, rsi = caller, r11 = struct
  * wire_hook. */

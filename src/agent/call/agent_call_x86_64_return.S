@@ -1,7 +1,7 @@
 /* The entry of functions that are timed, the blocks that stand in for return addresses, and the way back.
- * agent_call_function.c has the essay. All registers and the stack are as if nothing of this had happened: at the
- * body's first instruction, and at the caller's return address. Vector and floating-point registers are never
- * touched: the agent has none.
+ * agent_call_function.c has the essay. All registers and the stack are as if nothing of this had happened: at
+ * the body's first instruction, and at the caller's return address. Vector and floating-point registers are
+ * never touched: the agent has none.
  *
  * At an entry: [rsp] = r11, [rsp + 8] = the return address in its *slot*, r11 = struct wire_hook. The 128
  * bytes below rsp are ours while we stand here: a signal's frame is put below them. */

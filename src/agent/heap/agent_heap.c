@@ -1,5 +1,5 @@
-/* The heap: one wrapper per shape of function. Names that share a shape share a wrapper; wire_agent_entry.h has the
- * list.
+/* The heap: one wrapper per shape of function. Names that share a shape share a wrapper; wire_agent_entry.h
+ * has the list.
  *
  * Order matters. A release is recorded before the body runs, an allocation after it: between the two the
  * address is nobody's, so another thread that is given it at once finds no old record (techniques.md B.3.5).

@@ -8,9 +8,9 @@
  * takes two on average, and one in a program that does not grow.
  *
  * Past the ceiling. In the largest table one slot of each bucket is kept for blocks that are samples
- * (wire_agent_block.h: levels), so that these find a place near their home though all else is full: a sample that
- * found none would be missing in every figure. When they begin to crowd there, the level rises: fewer come,
- * and each stands for more.
+ * (wire_agent_block.h: levels), so that these find a place near their home though all else is full: a sample
+ * that found none would be missing in every figure. When they begin to crowd there, the level rises: fewer
+ * come, and each stands for more.
  *
  * Where a block's home is. The page of its address is hashed; within it, each 256 bytes have the next bucket.
  * So blocks that are neighbours in memory are so here, and a walk over a table's memory costs the program no

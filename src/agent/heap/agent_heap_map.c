@@ -55,7 +55,7 @@ struct visit {
     struct agent_thread *thread; /* NULL: not counted */
     uint64_t number;             /* before anything was unmapped */
     uint64_t end;                /* of the program's data (brk), before */
-    bool unrecorded;             /* the process's count tells of it, since no record does */
+    bool unrecorded;             /* the process's count includes it, since no record does */
 };
 
 static struct visit enter_map(struct agent_frame *frame)

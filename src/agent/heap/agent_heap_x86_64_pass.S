@@ -2,13 +2,13 @@
  * are not worth a struct agent_frame and a wrapper in C.
  *
  * A block passes if its bytes do not reach the next sample, one that is released if no sample has an address
- * of its hash (agent_heap_sample.c). Whatever else may be (another state, another thread's record in this place, a
- * hook inside, timed calls that are pending, a thread pointer that only the kernel tells) goes to the usual
- * entry, as it came; nothing is written until all is clear.
+ * of its hash (agent_heap_sample.c). Whatever else may be (another state, another thread's record in this
+ * place, a hook inside, timed calls that are pending, a thread pointer that only the kernel knows) goes to
+ * the usual entry, as it came; nothing is written until all is clear.
  *
  * The body is called with the thread inside, as the wrapper does: what it maps or calls itself is not the
- * program's. Registers are as in agent_hook_x86_64_entry.S; rax belongs to nobody at the entry of a function whose
- * result it holds, or that has none. */
+ * program's. Registers are as in agent_hook_x86_64_entry.S; rax belongs to nobody at the entry of a function
+ * whose result it holds, or that has none. */
 
 #include "agent_x86_64_frame.h"
 

@@ -4,7 +4,7 @@
  * error that says something else to us: so whoever sets a filter by the C library is seen, the filter is run
  * here on every call that the agent makes (filter.h), and those that it does not simply allow are never made
  * again in the process. What each does without is said where it is made: a stack that is not known to be
- * readable ends earlier, a bell that cannot be rung is not answered. All threads have what one of them
+ * readable ends earlier, a request that cannot be sent is not answered. All threads have what one of them
  * forbids itself: filters are few, and go from a thread to those that it makes. What was there before the
  * agent tally tries, one by one, as it loads it.
  *
@@ -91,7 +91,7 @@ static const struct asked {
      WIRE_AGENT_CALL_MASK)
 #define OF_LOOKS (WIRE_AGENT_CALL_MASK | WIRE_AGENT_CALL_ACTION | WIRE_AGENT_CALL_FUTEX)
 
-/* The region is told, if there is one, so that tally can say it. */
+/* The region has it too, if there is one, so that tally can say it. */
 static void forbid_calls(uint32_t calls)
 {
     bool counted = agent_process_is_counted(); /* a child's own region, while it can be asked for */

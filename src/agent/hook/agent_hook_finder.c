@@ -1,4 +1,4 @@
-/* What the program's unwinders are told of the agent's own code.
+/* What the program's unwinders find of the agent's own code.
  *
  * Inside of a hooked function the return address leads to the agent, which is no object that the loader
  * knows: who walks the stack by call-frame information (an allocator that profiles itself, a sanitizer, a

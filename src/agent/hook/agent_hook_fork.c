@@ -1,7 +1,7 @@
 /* Forks: a child takes a region of its own.
  *
  * A fork's child has the parent's mapping of the file, shared, and so would go on writing the parent's
- * tables. What tells it that it is a child is a private page that the kernel hands to it as zeros
+ * tables. It knows that it is a child by a private page that the kernel hands to it as zeros
  * (MADV_WIPEONFORK): the first hook there finds 0 where the parent finds 1, without a system call. It then
  * takes the next free region (followed) and shows it where the parent's was, or points itself at a region
  * that says "do not count" for good. A vfork's child runs in its parent's memory and counts for it, which is
@@ -90,7 +90,7 @@ static void give_region_number_back(uint32_t number)
                                 __ATOMIC_RELAXED);
 }
 
-/* A new region has what its process is born with. */
+/* A new region has what its process inherits. */
 static void fill_region(struct wire_agent_process *child, const struct wire_agent_process *parent)
 {
     child->pid = (uint32_t)arch_host_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);

@@ -9,7 +9,7 @@
  *                                   signal that comes in between waits until then
  *   takes the signal                all timers end, and the signal is the program's; tally may make them anew
  *                                   with another one
- *   resets the signal               it is told of the action that it knows of, and the handler is set again
+ *   resets the signal               it is given the action that it knows of, and the handler is set again
  *   takes a seccomp filter          all timers end for good, if that forbids what the handler calls
  *                                   (agent_hook_filter.c)
  *   makes an io_uring               the same: its waiting would be interrupted
@@ -124,7 +124,7 @@ static struct agent_answer reset_action(const struct agent_frame *frame, uint64_
     return (struct agent_answer){1, result};
 }
 
-/* Where one waits, our handler is there until then: the program is told of what it knows. It is blocked here,
+/* Where one waits, our handler is there until then: the program is given what it knows. It is blocked here,
  * and so comes later. */
 static struct agent_answer take_signal(const struct agent_frame *frame, uint64_t signal, uint64_t action,
                                        struct action *old)

@@ -194,8 +194,8 @@ agent_entry_unmap:
     .cfi_endproc
     .size   agent_entry_protect, . - agent_entry_protect
 
-/* The start routine of threads that are born while time is sampled: what it was to be is jumped to, so that
- * nothing of ours stays on the thread's stack. */
+/* The start routine of threads that are created while time is sampled: what it was to be is jumped to, so
+ * that nothing of ours stays on the thread's stack. */
     .globl  agent_entry_started
     .hidden agent_entry_started
     .type   agent_entry_started, @function

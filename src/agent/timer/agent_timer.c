@@ -9,12 +9,13 @@
  *      has its result already, and taken in the same moment: no call is ever cut short with EINTR, none is
  *      restarted, nobody is woken, and where the signal is not blocked it is never seen pending: neither
  *      sigwait nor a signalfd can find it. That is why there is no time.real: its timer would have to
- *      interrupt those who wait. What ends a call at last may be another signal: agent_timer_restart.c keeps these two
- *      apart. Known exceptions: io_uring_enter does such work inside of the call and would end with EINTR, so
- *      a program that makes an io_uring is not sampled (agent_hook_signal.c). What ends a call without a handler,
- *      SIGSTOP and SIGCONT, may meet a tick in the very same call; then that ends with EINTR, as some calls
- *      do in any case, signal(7). A thread on which EINTR is seen beside a sample, and no signal that
- *      explains it, loses its timer: where there is a way that is not known here, it is taken once.
+ *      interrupt those who wait. What ends a call at last may be another signal: agent_timer_restart.c keeps
+ *      these two apart. Known exceptions: io_uring_enter does such work inside of the call and would end with
+ *      EINTR, so a program that makes an io_uring is not sampled (agent_hook_signal.c). What ends a call
+ *      without a handler, SIGSTOP and SIGCONT, may meet a tick in the very same call; then that ends with
+ *      EINTR, as some calls do in any case, signal(7). A thread on which EINTR is seen beside a sample, and
+ *      no signal that explains it, loses its timer: where there is a way that is not known here, it is taken
+ *      once.
  *   2. The signal is SIGURG, which by default is ignored. Whatever takes the handler away (a program that
  *      resets all signals, an exec, somebody's own system call) turns the timers into nothing, not into a
  *      death. A pending signal of a timer does not pass an exec, and setting the default action drops those
@@ -25,12 +26,12 @@
  *      nothing of the program, and only system calls that tally had made in the program's name before
  *      (seccomp).
  *   5. Children of fork have no timers, by POSIX, and get their own when they are counted. A vfork's child
- *      runs in this memory with its own signals and without timers: it is told by its number, and nothing is
+ *      runs in this memory with its own signals and without timers: it is known by its number, and nothing is
  *      done in it.
- *   6. Who takes the signal unseen, by a system call of its own, is found when a thread is born; a signal of
- *      somebody else's is taken as a sign that the program waits for it. Then all timers end, and an action
- *      that is not ours is not touched. Where the signal was taken before our eyes, or may be waited for,
- *      tally makes the timers anew with the only other signal that is ignored by default and that nobody
+ *   6. Who takes the signal unseen, by a system call of its own, is found when a thread is created; a signal
+ *      of somebody else's is taken as a sign that the program waits for it. Then all timers end, and an
+ *      action that is not ours is not touched. Where the signal was taken before our eyes, or may be waited
+ *      for, tally makes the timers anew with the only other signal that is ignored by default and that nobody
  *      needs: SIGWINCH. It comes to those whose session has a terminal when a window changes, and a handler
  *      would then end what they wait in; so those do not move (one that takes a terminal later may see that).
  *      Nor does a process that ever blocked SIGWINCH, or set an action for it: each is noted before it is
@@ -42,7 +43,7 @@
  *
  * A sample stands for the CPU time since the thread's sample before, the first one for a mean interval: ticks
  * are coarser than the intervals that are asked for. Intervals are drawn anew each time, so that they do not
- * beat with the program. What is missed (the agent's own time, threads that were born unseen or block the
+ * beat with the program. What is missed (the agent's own time, threads that were created unseen or block the
  * signal) tally knows by the process's clock.
  *
  * Source: kernel/time/posix-cpu-timers.c, posix-timers.c, kernel/signal.c; timer_create(2), signal(7);
@@ -479,8 +480,8 @@ static bool handle_signal(const struct timer_info *info, void *context)
     return false;
 }
 
-/* Counted while it makes system calls: who forbids them for all threads waits for it (agent_hook_filter.c). The
- * program's handlers that are let in at the end may jump out, and are not. */
+/* Counted while it makes system calls: who forbids them for all threads waits for it (agent_hook_filter.c).
+ * The program's handlers that are let in at the end may jump out, and are not. */
 void agent_timer_handler(int signal, const struct timer_info *info, void *context)
 {
     struct wire_agent_process *process = agent_process();

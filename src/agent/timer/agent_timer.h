@@ -24,7 +24,7 @@ void agent_timer_stop(void);
 bool agent_timer_end_all(enum wire_agent_timing end, bool handled);
 /* OVER, whether there are timers now or not; may be called anywhere. */
 void agent_timer_end_for_good(void);
-/* A new child's region: whether it is timed, and by which signal, as it has been born with it. */
+/* A new child's region: whether it is timed, and by which signal, as it has inherited it. */
 void agent_timer_inherit(struct wire_agent_process *child, const struct wire_agent_process *parent);
 /* The program has a use for the other signal, or a thread that is to have no timer: they are not to move. */
 void agent_timer_stay(void);

@@ -21,7 +21,7 @@
  * (poll, and fcntl of the descriptor), flags of the call or the word of a futex: then a signal that came a
  * moment later would have ended it the same way. A call that would not wait is let begin, which is right in
  * both cases. rax is the number again in the first case, and -EINTR in the second, where the C library's code
- * in front of the call tells the number, or that the arguments do. What does not look like that is left
+ * in front of the call gives the number, or that the arguments do. What does not look like that is left
  * alone; as it ends its thread's timer (agent_timer.c, 1) that is once in a thread at most. It is never made
  * again: a handler of the program's that blocked our signal, and has returned, leaves the same registers
  * behind, and meant what it did.

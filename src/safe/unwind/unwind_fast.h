@@ -1,4 +1,4 @@
-/* unwind_fast.h - what the short loops of the walkers have in common (inside the room only).
+/* unwind_fast.h - what the short loops of the walkers have in common (private to the module).
  *
  * There are four ways to a stack's frames: unwind_walk.c's loop, for stacks of all kinds; that of
  * unwind_trail.c, which stops where the last walk has been; retrace there, for frames that lie where they

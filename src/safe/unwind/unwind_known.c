@@ -69,7 +69,7 @@ uint32_t unwind_known_find(struct unwind_known *known, const struct unwind_known
     return 0;
 }
 
-/* --- keeping --- */
+/* --- insertion --- */
 
 /* False: no room, or it is not what the walk has read. */
 static bool take_shape(struct unwind_known *known, uint64_t at, uint64_t expected, uint64_t mask)
@@ -140,7 +140,7 @@ static uint32_t serial_of(struct unwind_known *known, const struct unwind_known_
     return place->serial;
 }
 
-/* Room in the ring, which nobody is told of yet. */
+/* Space in the ring, which is not published yet. */
 static uint64_t claim_words(struct unwind_known *known, unsigned words)
 {
     uint64_t at = known->head, left = UNWIND_KNOWN_WORDS - at % UNWIND_KNOWN_WORDS;
@@ -151,8 +151,8 @@ static uint64_t claim_words(struct unwind_known *known, unsigned words)
     return at;
 }
 
-void unwind_known_keep(struct unwind_known *known, const struct unwind_known_start *start,
-                       const struct unwind_trail *trail, uint64_t mask, uint32_t value)
+void unwind_known_insert(struct unwind_known *known, const struct unwind_known_start *start,
+                         const struct unwind_trail *trail, uint64_t mask, uint32_t value)
 {
     struct unwind_shape *shape = &known->fresh;
     if (trail->count == 0 || trail->end != UNWIND_OUTERMOST || trail->last[trail->count - 1].rarer >= 0)

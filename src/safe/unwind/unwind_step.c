@@ -8,9 +8,9 @@
  * for. Nearly no walk asks for it, so only *where* it was saved is noted on the way, and it is read when
  * asked for.
  *
- * What is checked, since the memory and the registers are a stranger's:
+ * What is checked, since the memory and the registers are a foreign program's:
  *   1. every read is inside the given memory, or answered by read_outside;
- *   2. the CFA lies above sp and is aligned, so a walk cannot go round in circles. Only a frame with full
+ *   2. the CFA lies above sp and is aligned, so a walk cannot go round in a cycle. Only a frame with full
  *      registers may keep sp where it is (its return address is in a register), and then must change pc;
  *   3. across a signal frame sp may go anywhere (alternate signal stacks), which therefore cannot be
  *      checked; `moved` remembers that the copy's upper end no longer means "cut".

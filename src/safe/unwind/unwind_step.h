@@ -1,4 +1,4 @@
-/* unwind_step.h - one frame outwards by any rule (inside the room only).
+/* unwind_step.h - one frame outwards by any rule (private to the module).
  *
  * The short loops take the commonest rules by themselves (unwind_fast.h); everything else comes here. */
 #ifndef UNWIND_STEP_H
@@ -16,7 +16,7 @@ struct unwind_state {
     uint64_t base;  /* where the base register's value is saved, or the value itself: see base_saved */
     bool base_known, base_saved;
     bool fp_known; /* fp is this frame's */
-    bool sp_known; /* false after a frame-pointer step where that tells nothing about sp (AArch64) */
+    bool sp_known; /* false after a frame-pointer step where that says nothing about sp (AArch64) */
     bool moved;    /* a signal frame was crossed: memory.high says nothing about this stack */
     const struct arch_registers *full; /* all of the registers: frame 0 and interrupted frames; else NULL */
     struct arch_registers interrupted; /* what `full` points at after a signal frame */

@@ -47,7 +47,7 @@ static void put_frame(struct walk *walk, uint32_t cookie)
     frame->base_at = walk->base_at;
     frame->cookie = cookie;
     frame->flags = state->flags;
-    frame->by_fp = 0; /* not told: return_at is 0 */
+    frame->by_fp = 0; /* not known: return_at is 0 */
 }
 
 static int step_general(struct walk *walk)

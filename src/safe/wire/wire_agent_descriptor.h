@@ -17,7 +17,7 @@
 
 struct wire_agent_descriptor {
     uint64_t word;
-    uint64_t since_ns; /* control.now_ns; of the opening that the word tells of, but for a moment */
+    uint64_t since_ns; /* control.now_ns; of the opening that the word is of, but for a moment */
 };
 enum wire_agent_how {
     WIRE_AGENT_BEFORE = 1,    /* it was open when the agent came */

@@ -26,7 +26,7 @@
     X(MMAP, "agent_entry_mmap")                     /* (address, size, protection, flags, file, offset) */   \
     X(MUNMAP, "agent_entry_munmap")                 /* (address, size) */                                    \
     X(MREMAP, "agent_entry_mremap")                 /* (old, old size, size, flags, address) */              \
-    X(UNMAP, "agent_entry_unmap")                   /* any: unmaps; told, then jumped to */                  \
+    X(UNMAP, "agent_entry_unmap")                   /* any: unmaps; noted, then jumped to */                 \
     X(PROTECT, "agent_entry_protect")               /* (address, size, protection, ...): the same */         \
     X(BRK, "agent_entry_brk")                       /* (address) */                                          \
     X(SBRK, "agent_entry_sbrk")                     /* (increment) */                                        \

@@ -16,7 +16,7 @@ struct wire_agent_parameters {
     uint64_t process; /* run-time address of the process's region */
     uint64_t alive;   /* run-time address of a private page with MADV_WIPEONFORK; its first word is 1 */
     uint32_t flags;   /* enum wire_agent_parameter_flag */
-    uint32_t forking; /* the agent's: threads in a fork; a child finds those of its birth */
+    uint32_t forking; /* the agent's: threads in a fork; a child finds those of its creation */
     uint64_t own;     /* run-time address of struct wire_agent_own; 0: no return address is replaced */
     uint64_t code, code_end;          /* run-time, of the agent's own code */
     uint32_t forbidden;               /* bits of enum wire_agent_call; the agent sets more */

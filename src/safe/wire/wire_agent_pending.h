@@ -10,10 +10,10 @@
 #include "wire_agent_thread.h"
 
 #define WIRE_AGENT_PENDING 1023 /* calls of hooked functions that a thread can be in at once */
-#define WIRE_AGENT_STRAYS  2048 /* pages of stacks with strays (agent_call_function.c) */
+#define WIRE_AGENT_STRAYS  2048 /* pages of stacks with stale slots (agent_call_function.c) */
 
 /* A call that has not returned yet. Of one that opens descriptors, start is process.descriptor_events when it
- * began, and inner the argument that says where they are told. */
+ * began, and inner the argument that says where they are written. */
 struct wire_agent_pending {
     uint64_t slot;  /* where its return address stands */
     uint64_t start; /* ticks */
@@ -38,7 +38,7 @@ struct wire_agent_strays {
 
 struct wire_agent_known {
     uint64_t used[WIRE_AGENT_THREADS / 64]; /* a bit for each record: its calls were used */
-    uint32_t strays_lost;                   /* not 0: there may be some where nothing tells of */
+    uint32_t strays_lost;                   /* not 0: there may be some that are not listed */
     uint32_t zero[15];
     struct wire_agent_strays strays[WIRE_AGENT_STRAYS];
 };

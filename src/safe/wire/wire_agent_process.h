@@ -41,7 +41,7 @@ struct wire_agent_process {
     /* Requests (wire_agent_request.h). */
     uint32_t request, request_sequence, answer_sequence;
     uint32_t silent; /* the agent's: tally did not answer once, or was stopped; never ask again */
-    /* threads with agent frames on their stacks that threads[].inside does not tell of */
+    /* threads with agent frames on their stacks that threads[].inside does not show */
     uint32_t unrecorded;
 
     /* Figures of the process. */

@@ -10,7 +10,7 @@
 #ifndef WIRE_AGENT_REQUEST_H
 #define WIRE_AGENT_REQUEST_H
 
-/* times patience_ms that a request waits in all: as long as the bells of exact calls */
+/* times patience_ms that a request waits in all: as long as the doorbell of exact calls */
 #define WIRE_AGENT_PATIENCE_MOST 50
 
 /* Bits of process.request. */

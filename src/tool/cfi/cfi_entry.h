@@ -1,4 +1,4 @@
-/* cfi_entry.h - the entries of .eh_frame and .debug_frame: CIEs and FDEs (inside the room only).
+/* cfi_entry.h - the entries of .eh_frame and .debug_frame: CIEs and FDEs (private to the module).
  *
  * A first pass parses the CIEs; the second yields the FDEs one after the other, each with its own CIE. Only
  * entries that the sequence of lengths leads to are CIEs: so all programs together are no longer than the

@@ -11,7 +11,7 @@ static uint64_t section_address(const struct elf_image *image, const char *name)
     return elf_image_section(image, name, &section) ? section.address : 0;
 }
 
-/* The program header of a type, from the raw file: the elf room names only PT_LOAD. */
+/* The program header of a type, from the raw file: the elf module names only PT_LOAD. */
 static bool find_program_header(const struct elf_image *image, uint32_t type, Elf64_Phdr *found)
 {
     size_t size;

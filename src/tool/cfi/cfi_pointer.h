@@ -1,5 +1,5 @@
-/* cfi_pointer.h - addresses as call-frame information writes them: the DW_EH_PE_ encodings (inside the room
- * only). Context: tool. Source: LSB 5 core, chapter 10.5. */
+/* cfi_pointer.h - addresses as call-frame information writes them: the DW_EH_PE_ encodings (private to the
+ * module). Context: tool. Source: LSB 5 core, chapter 10.5. */
 #ifndef CFI_POINTER_H
 #define CFI_POINTER_H
 

@@ -8,10 +8,10 @@
  *      DW_CFA_restore goes back to.
  *   2. remember/restore keep whole states, the CFA included (as GCC means it), on a real stack: they nest in
  *      code with several early returns, and GCC has been seen to nest them deeply.
- *   3. An instruction that is unknown, cut off, or moves backwards breaks the function: it gets no rows, since
- *      half a table would be believed. What a rule cannot express does not break the function: it becomes
- *      WIRE_CFA_ODD for the addresses where it matters. A frame pointer saved in an odd way is only lost
- *      (WIRE_SAVE_UNDEFINED): most callers do not need it, and a walk that does will say so. */
+ *   3. An instruction that is unknown, cut off, or moves backwards breaks the function: it gets no rows,
+ *      since half a table would be believed. What a rule cannot express does not break the function: it
+ *      becomes WIRE_CFA_ODD for the addresses where it matters. A frame pointer saved in an odd way is only
+ *      lost (WIRE_SAVE_UNDEFINED): most callers do not need it, and a walk that does will say so. */
 #include "cfi_program.h"
 
 #include "base_array.h"

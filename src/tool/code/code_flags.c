@@ -1,6 +1,6 @@
 /* code_flags.c - flags that nobody reads.
  *
- * Zydis tells which flags an instruction tests and which it sets, for the general case. Two families leave
+ * Zydis reports which flags an instruction tests and which it sets, for the general case. Two families leave
  * the flags as they were for some operands: shifts and rotations by zero, and repeated string comparisons
  * with rcx = 0. For "is it dead" only what is overwritten for certain counts, so these write nothing here. */
 #include "code_flags.h"
@@ -111,7 +111,7 @@ static bool is_near_return(const struct code_instruction *at)
     return at->opcode_map == 0 && (at->opcode == 0xc3 || at->opcode == 0xc2);
 }
 
-/* What comes after `at`: false when it cannot be told. */
+/* What comes after `at`: false when it is not known. */
 static bool follow_path(struct search *search, const struct code_instruction *at, uint8_t flags)
 {
     switch (at->flow) {

@@ -1,14 +1,14 @@
 /* code_function.h - the functions of an image: where each begins and ends, its names, and whether its bytes
  * decode.
  *
- * Reading order of the room: this header (which functions there are), code_instruction.h (one instruction),
+ * Reading order of the module: this header (which functions there are), code_instruction.h (one instruction),
  * code_survey.h (a whole image: sites, branch targets, taken addresses), code_flags.h (are the flags dead
- * here?). Everything in the room is a function of bytes: no live process, no host dependence. What is decoded
- * is x86-64; the decoder is Zydis. All addresses are the image's own virtual addresses; `end` is always
- * exclusive. Context: tool, any thread on its own data.
+ * here?). Everything in the module is a function of bytes: no live process, no host dependence. What is
+ * decoded is x86-64; the decoder is Zydis. All addresses are the image's own virtual addresses; `end` is
+ * always exclusive. Context: tool, any thread on its own data.
  *
  * Life cycle: gather candidate bounds (`code_bounds_add`, `code_bounds_add_symbols`; the ranges of FDEs come
- * from the cfi room through the caller), then `code_functions_make`. */
+ * from the cfi module through the caller), then `code_functions_make`. */
 #ifndef CODE_FUNCTION_H
 #define CODE_FUNCTION_H
 

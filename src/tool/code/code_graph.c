@@ -234,7 +234,7 @@ static void connect_all(struct maker *maker, const bool *reached)
         connect_blocks(maker, (uint32_t)i, reached);
 }
 
-/* With guesses the edges are made twice: first those that are known, which tell what the others may be. */
+/* With guesses the edges are made twice: first those that are known, which decide what the others may be. */
 static void make_edges(struct maker *maker)
 {
     struct code_graph *graph = maker->graph;

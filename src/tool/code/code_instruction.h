@@ -1,9 +1,9 @@
 /* code_instruction.h - one x86-64 instruction: its length, what it does to the flow of control, and where its
  * pc-relative displacement lies.
  *
- * Only what Tally needs of an instruction is told, and only what Zydis' minimal mode gives (55-68 ns each):
- * operands are not decoded. What an instruction does to the flags costs a full decoding and is asked for
- * separately. Branches are decoded as Intel's processors do (an operand-size prefix on a near branch is
+ * Only what Tally needs of an instruction is reported, and only what Zydis' minimal mode gives (55-68 ns
+ * each): operands are not decoded. What an instruction does to the flags costs a full decoding and is asked
+ * for separately. Branches are decoded as Intel's processors do (an operand-size prefix on a near branch is
  * ignored); where AMD's would take two bytes of displacement instead, the instruction is marked
  * CODE_AMBIGUOUS. Context: anywhere in the tool; no allocation except in code_instructions_decode. Source:
  * Intel SDM volume 2. */

@@ -2,9 +2,9 @@
  * threads go on.
  *
  * .eh_frame's FDEs name, in functions that catch or clean up, a table of .gcc_except_table; its call-site
- * records hold the landing pads. Only that is read here: no unwind rules (the cfi room compiles those). What
- * does not parse is passed over. Source: LSB 5 core, chapter 10.6; Itanium C++ ABI, exception handling, 7;
- * DWARF 5 7.7.3. */
+ * records hold the landing pads. Only that is read here: no unwind rules (the cfi module compiles those).
+ * What does not parse is passed over. Source: LSB 5 core, chapter 10.6; Itanium C++ ABI, exception handling,
+ * 7; DWARF 5 7.7.3. */
 #include <string.h>
 
 #include "code_scan.h"

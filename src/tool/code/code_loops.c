@@ -8,7 +8,7 @@
  *      first, so that inner loops are known when an outer one is walked backwards from the ends of its edges;
  *      a block that is in a loop already stands for the outermost loop around it.
  *   4. Each edge that does not lead back joins, within the innermost loop around both ends, two things:
- *      blocks, or loops that lie directly in it. Things that form a circle there are an irreducible region: a
+ *      blocks, or loops that lie directly in it. Things that form a cycle there are an irreducible region: a
  *      natural loop inside is one thing, and the edges that close a natural loop are left out, so nothing
  *      else is left that could. */
 #include "code_loops.h"

@@ -47,7 +47,7 @@ bool code_scan_is_profiler(const char *name)
     return code_scan_is_one(name, names, sizeof names / sizeof *names);
 }
 
-/* Code without symbols and call-frame information (assembly), or constants among it: nobody can tell. */
+/* Code without symbols and call-frame information (assembly), or constants among it: nobody can know. */
 static void take_nowhere(struct code_scan *scan, uint64_t address)
 {
     size_t available;

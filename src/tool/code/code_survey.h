@@ -35,7 +35,7 @@ enum code_site_fact {
     CODE_SITE_INSIDE = 8,    /* inside another known function, at none of its entries */
     CODE_SITE_NOWHERE = 16,  /* in no known function */
     CODE_SITE_FRAGMENT = 32, /* its function is a fragment */
-    /* provably an entry: a symbol that is not a fragment's, an export, a taken address, or some call's target */
+    /* provably an entry: a symbol that is not a fragment's, an export, a taken address, a call's target */
     CODE_SITE_PROVEN = 64,
     CODE_SITE_PLT = 128, /* a linkage stub: `jmp *slot(%rip)`, slot given by code_survey_slot */
     /* mcount, _mcount, __fentry__ (or their linkage stubs or slots): not a call of the program's */

@@ -10,7 +10,7 @@
 
 #define SPAN_MAX (UINT64_C(1) << 30) /* of text: hostile files put segments anywhere */
 
-/* --- making room --- */
+/* --- making space --- */
 
 static int find_span(struct code_survey *survey, const struct elf_image *image, struct base_error *error)
 {

@@ -312,7 +312,7 @@ bool elf_image_section_at(const struct elf_image *image, size_t index, struct el
     if (header.sh_type == SHT_NOBITS || header.sh_type == SHT_NULL)
         return true;
     if (header.sh_flags & SHF_COMPRESSED && elf_compress(from, 0, 0) < 0)
-        return true; /* damaged, or compressed in a way libelf does not know */
+        return true; /* corrupt, or compressed in a way libelf does not know */
     const Elf_Data *data = elf_rawdata(from, NULL);
     if (data && data->d_buf) {
         section->bytes = data->d_buf;

@@ -1,4 +1,4 @@
-/* elf_image.h - one ELF file, opened through libelf: what the other rooms need to know of it.
+/* elf_image.h - one ELF file, opened through libelf: what the other modules need to know of it.
  *
  * An image is read only, and its memory (mapped file) lives until elf_image_close. Addresses are the image's
  * own virtual addresses. Truncated and hostile files give errors, never crashes; big-endian and 32-bit ones
@@ -52,7 +52,7 @@ uint16_t elf_image_machine(const struct elf_image *image);
 uint16_t elf_image_type(const struct elf_image *image); /* ET_EXEC, ET_DYN ... */
 const struct elf_build_id *elf_image_build_id(const struct elf_image *image);
 size_t elf_image_segments(const struct elf_image *image, const struct elf_segment **segments);
-void *elf_image_handle(const struct elf_image *image); /* the libelf Elf *, for the symbol room's libdw */
+void *elf_image_handle(const struct elf_image *image); /* the libelf Elf *, for the symbol module's libdw */
 int elf_image_fd(const struct elf_image *image);       /* -1 for images from memory */
 const uint8_t *elf_image_bytes(const struct elf_image *image, size_t *size); /* the raw file */
 /* Has its file become shorter since it was opened? What lay behind its end reads as zeros then

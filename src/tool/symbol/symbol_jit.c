@@ -1,5 +1,5 @@
-/* Names of generated code, as its generators leave them for profilers: a text map (perf-PID.map), which tells
- * what is where now, or a jitdump file, which tells since when.
+/* Names of generated code, as its generators leave them for profilers: a text map (perf-PID.map), which says
+ * what is where now, or a jitdump file, which says since when.
  *
  * Both only grow, so each reading goes on where the last one ended; a line or record that is not complete yet
  * waits for the next. Neither is read whole: a jitdump file holds all the code that was ever generated, of
@@ -8,9 +8,9 @@
  *
  * What holds where is symbol_spans.h's.
  *
- * The files come from strangers. A map is believed only when it is a regular file (not a link) of the user
- * that the target runs as, or root's; lengths, sizes and the number of entries are bounded. Source: Linux,
- * tools/perf/Documentation, jit-interface.txt and jitdump-specification.txt. */
+ * The files come from foreign processes. A map is believed only when it is a regular file (not a link) of the
+ * user that the target runs as, or root's; lengths, sizes and the number of entries are bounded. Source:
+ * Linux, tools/perf/Documentation, jit-interface.txt and jitdump-specification.txt. */
 #include "symbol.h"
 
 #include <byteswap.h>
@@ -103,7 +103,7 @@ bool symbol_jit_find(const struct symbol_jit *jit, uint64_t address, uint64_t ti
 
 /* --- the text map --- */
 
-/* While it lives, a process tells its user, and its pid as its own namespace has it: the name of its map. */
+/* While it lives, a process shows its user, and its pid as its own namespace has it: the name of its map. */
 static void read_status(struct symbol_jit *jit, pid_t pid)
 {
     char path[64], line[256];
@@ -215,7 +215,7 @@ int symbol_jit_read_map(struct symbol_jit *jit, pid_t pid, struct base_error *er
 
 enum { DUMP_MAGIC = 0x4A695444, HEADER_SIZE = 40, HEADER_LIMIT = 1 << 20, ARCHITECTURE_TIME = 1 };
 enum { JIT_CODE_LOAD = 0, JIT_CODE_MOVE = 1 }; /* debug information, unwind information, end: passed over */
-/* Records: id, total size, time; then pid, tid, virtual address and what is told apart here. */
+/* Records: id, total size, time; then pid, tid, virtual address and what is distinguished here. */
 enum { PREFIX = 16, LOAD_ADDRESS = 32, LOAD_SIZE = 40, LOAD_INDEX = 48, LOAD_NAME = 56 };
 enum { MOVE_FROM = 32, MOVE_TO = 40, MOVE_SIZE = 48, MOVE_INDEX = 56, MOVE_END = 64 };
 

@@ -3,7 +3,7 @@
  *
  * Spans come in any number and size, a few at a time, between look-ups. The newest are searched one by one
  * (SYMBOL_SPANS_TAIL at most); the others lie in sorted runs, each more than twice as long as the next, with
- * a tree over each that tells of a stretch how far it reaches, since when, and how late. A look-up goes into
+ * a tree over each that says of a stretch how far it reaches, since when, and how late. A look-up goes into
  * stretches that may hold a later span than the best one so far, the latest first: where one span covers
  * millions, or millions lie at one address, that are some dozen. Context: tool, one thread. */
 #ifndef SYMBOL_SPANS_H

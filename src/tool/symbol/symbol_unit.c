@@ -136,7 +136,7 @@ static bool may_hold_code(int tag)
     }
 }
 
-/* Damaged references between entries would send us in circles, or through the same ones exponentially often,
+/* Corrupt references between entries would send us in cycles, or through the same ones exponentially often,
  * if we ever went back. */
 static bool goes_on(struct reader *reader, Dwarf_Die *die)
 {
@@ -250,7 +250,7 @@ void symbol_unit_free(struct symbol_unit *unit)
 /* --- names of files --- */
 
 /* "a/b/../c" is "a/c", unless b is a link: then the compiler's name would have been that of another
- * folder. */
+ * directory. */
 static void collapse_path(char *path)
 {
     char *up;
