@@ -11,11 +11,11 @@
  *              the loss that its user counts for a full part, and a loss of its own here. It is tried again,
  *              but not at each event.
  *   no lock    A part has one size after the other, each a function of the one before, and the kernel grows
- *              it from a size only where it has that size. So whoever comes second, or finds what a thread did
- *              that never came to say so (a handler left by a jump, another thread runs instead), tries the
- *              next sizes, and learns from the one that the kernel grants. Where it grants none, others may
- *              know: they are waited for, two milliseconds at most, but not where the part was refused the
- *              last time, too.
+ *              it from a size only where it has that size. So whoever comes second, or finds what a thread
+ *              did that never came to say so (a handler left by a jump, another thread runs instead), tries
+ *              the next sizes, and learns from the one that the kernel grants. Where it grants none, others
+ *              may know: they are waited for, two milliseconds at most, but not where the part was refused
+ *              the last time, too.
  *   committed  Where the kernel commits no more memory than it has (WIRE_AGENT_COMMIT), the first touch of a
  *              page may be a SIGBUS. There all pages of what is to be mapped are made first, through a second
  *              view of the file that nobody else knows; a failure is as if the part could not grow. Those of
