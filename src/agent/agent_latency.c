@@ -51,6 +51,7 @@ static uint32_t find_histogram(uint64_t function, uint32_t cookie, uint32_t grou
     for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_LATENCY_SLOTS) {
         uint32_t there = __atomic_load_n(&slots[at], __ATOMIC_ACQUIRE);
         if (there == 0) {
+            /* Complete before a slot shows it, and made once, however many slots others take first. */
             made = made != 0 ? made : make_histogram(function, cookie, group);
             if (made == 0 || __atomic_compare_exchange_n(&slots[at], &there, made, false, __ATOMIC_ACQ_REL,
                                                          __ATOMIC_ACQUIRE))

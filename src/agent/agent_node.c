@@ -142,6 +142,8 @@ static uint32_t child_in(struct wire_agent_process *process, uint64_t place,
     for (uint32_t at = wanted->hash & mask, probes = 0; probes <= mask; at = (at + 1) & mask, probes++) {
         uint32_t there = __atomic_load_n(&slots[at], __ATOMIC_ACQUIRE);
         if (there == 0) {
+            /* The node is complete before the slot shows it. Of two threads that come here at once one keeps
+             * a node without a slot; fill_index gives it one. */
             if (made == 0)
                 made = make_node(process, wanted);
             if (made == 0)

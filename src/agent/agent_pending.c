@@ -102,6 +102,7 @@ void agent_pending_finish(struct agent_thread *thread, struct wire_agent_pending
         whole = 0;
     agent_cell_time(thread, pending->cell, whole > pending->inner ? whole - pending->inner : 0);
     agent_latency_add(thread, pending->cell, whole);
+    /* Calls that open descriptors have no time of their own: the one around them is charged. */
     while (index > 0 && pendings[index - 1].how != 0)
         index--;
     if (index > 0)

@@ -167,6 +167,8 @@ static bool take_record_over(struct agent_thread *thread, uint32_t number, uint6
         return false;
     if (before == 0)
         return true;
+    /* Once more, now that its key is gone: a new thread with the same control block has its number written
+     * before it runs, so it either shows here or does not find the record. */
     if (!has_ended(thread, before)) { /* a new one began there meanwhile */
         __atomic_store_n(&thread->shared.key, before, __ATOMIC_RELEASE);
         return false;

@@ -177,6 +177,8 @@ static bool was_left(const struct agent_thread *thread, uint64_t sp)
 
 void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp, enum wire_agent_inside how)
 {
+    /* A handler that comes between the two stores may enter, leave, and so leave its own words behind: both
+     * are written until both stand. */
     do {
         __atomic_store_n(&thread->shared.entered_sp, sp, __ATOMIC_RELAXED);
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -228,6 +230,7 @@ struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
     struct agent_thread *thread = find_or_make(frame->thread, ASKER_ENTRY, frame);
     if (__builtin_expect(thread == NULL, 0))
         return NULL;
+    /* The caller's sp: an entry that was left by a jump had its own at or below it. */
     uint64_t sp = (uint64_t)(&frame->return_address + 1);
     if (__builtin_expect(thread->shared.inside != 0, 0) && !was_left(thread, sp) &&
         !lose_entry(thread, frame))

@@ -32,6 +32,7 @@ static bool read_outside(void *context, uint64_t address, uint64_t *word)
 {
     struct agent_view *view = context;
     struct unwind_memory *memory = &view->memory;
+    /* What is aligned lies in one page: one try is enough for the word. */
     if (address < memory->low || address % 8 != 0)
         return false;
     while (address >= memory->high && address - memory->high < MAX_STEP * PAGE) {

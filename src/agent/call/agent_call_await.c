@@ -21,6 +21,7 @@ uint64_t agent_call_await(struct agent_thread *thread, const struct agent_frame 
     if (__builtin_expect(silent && calls->count > 0, 0))
         agent_call_unwind_abandon_thread(thread, frame);
     agent_pending_settle_put_back(thread);
+    /* A block in the slot already: a function that left by a tail call put it there, and stays pending. */
     uint64_t slot = (uint64_t)&frame->return_address;
     bool same = agent_return_real(frame->return_address) != frame->return_address;
     agent_pending_drop_left(thread, calls, slot, same);

@@ -31,6 +31,7 @@ static bool end_call(struct agent_thread *thread, uint64_t slot, uint64_t now)
         found--;
     if (found == 0)
         return false;
+    /* `true`: what is pending at this very slot has not left, it returns, and is taken out below. */
     agent_pending_drop_left(thread, calls, slot, true);
     for (uint32_t i = found; i > 0 && calls->items[i - 1].slot == slot; i--)
         end_pending(thread, calls, i - 1, now);

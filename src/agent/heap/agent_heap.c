@@ -308,6 +308,7 @@ static uint64_t reallocate(const struct agent_frame *frame, struct arguments giv
         return call_uncounted(frame, given);
     uint64_t last = thread->last_block, kept = kept_size(frame, block);
     struct release release = {{0, 0, 0}, 0, false, false};
+    /* Before the body: from then on the old address may be another thread's. */
     if (block != 0)
         release = count_block_release(thread, block);
     uint64_t result = call_body(thread, frame, given);

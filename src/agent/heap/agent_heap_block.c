@@ -63,6 +63,7 @@ static unsigned insert_in_table(unsigned table, uint64_t home, struct wire_agent
     struct wire_agent_bucket *first = bucket_at(table, home);
     if (__builtin_expect(take_slot(first, wanted, slots), 1))
         return 0;
+    /* Counted first: while it is 0, nobody looks for a block behind its home. */
     __atomic_fetch_add(&first->passed, 1, __ATOMIC_ACQ_REL);
     for (unsigned i = 1; i < PROBES; i++)
         if (take_slot(bucket_at(table, home + i), wanted, slots))

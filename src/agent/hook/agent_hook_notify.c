@@ -94,6 +94,8 @@ bool agent_hook_notify(enum wire_agent_request request, bool wait)
     if ((request & WIRE_AGENT_OF_THREADS) != 0 &&
         (!agent_may(WIRE_AGENT_CALL_GETTID) || !ask_for_thread(process, request)))
         return false;
+    /* The bits before the sequence: tally answers a sequence only when it has seen all that was asked up to
+     * it. The doorbell last: it may look as soon as that has changed. */
     __atomic_fetch_or(&process->request, request, __ATOMIC_RELEASE);
     uint32_t sequence = __atomic_add_fetch(&process->request_sequence, 1, __ATOMIC_RELEASE);
     __atomic_fetch_add(&control->bell, 1, __ATOMIC_RELEASE);

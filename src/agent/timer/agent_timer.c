@@ -163,6 +163,8 @@ static void delete_timer(struct wire_agent_process *process, struct wire_agent_t
     } while (!__atomic_compare_exchange_n(id_and_state(timer), &word,
                                           word_of((uint32_t)word, WIRE_AGENT_TIMER_NONE), false,
                                           __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    /* After the word, and by whoever changed it: the kernel may give the number to a timer of the program's
+     * at once, and that is not to be deleted a second time. */
     timer_call(SYS_timer_delete, (uint32_t)word, 0, 0, 0);
     if (word >> 32 == WIRE_AGENT_TIMER_IDLE)
         __atomic_fetch_sub(&process->idle, 1, __ATOMIC_RELAXED);
