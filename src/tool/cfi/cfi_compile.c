@@ -185,7 +185,7 @@ int cfi_compile(const struct elf_image *image, const struct elf_image *debug, vo
     free(material->rows.items);
     cfi_spans_free(&material->code);
     cfi_spans_free(&compilation.top);
-    return *blob != NULL
-               ? BASE_OK
-               : base_fail(error, BASE_ENOMEM, "%s: no memory for its unwind rows", elf_image_name(image));
+    return *blob != NULL ? BASE_OK
+                         : base_fail(error, BASE_ENOMEM, "%s: out of memory for its unwind rows",
+                                     elf_image_name(image));
 }

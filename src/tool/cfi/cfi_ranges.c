@@ -51,5 +51,5 @@ int cfi_ranges(const struct elf_image *image, struct cfi_range **ranges, size_t 
     cfi_spans_free(&spans);
     return *ranges != NULL
                ? BASE_OK
-               : base_fail(error, BASE_ENOMEM, "%s: no memory for its functions", elf_image_name(image));
+               : base_fail(error, BASE_ENOMEM, "%s: out of memory for its functions", elf_image_name(image));
 }

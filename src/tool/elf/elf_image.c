@@ -109,7 +109,7 @@ static int read_headers(struct elf_image *image, struct base_error *error)
     if (!image->elf)
         return base_fail(error, BASE_EFORMAT, "%s: %s", image->name, elf_errmsg(-1));
     if (elf_kind(image->elf) != ELF_K_ELF || !gelf_getehdr(image->elf, &image->header))
-        return base_fail(error, BASE_EFORMAT, "%s is no ELF file", image->name);
+        return base_fail(error, BASE_EFORMAT, "%s is not an ELF file", image->name);
     if (gelf_getclass(image->elf) != ELFCLASS64)
         return base_fail(error, BASE_EUNSUPPORTED, "%s is a 32-bit program", image->name);
     if (image->header.e_ident[EI_DATA] != ELFDATA2LSB)
@@ -169,7 +169,7 @@ int elf_image_open_fd(int fd, const char *name, struct elf_image **opened, struc
     struct stat status;
     if (fstat(fd, &status) || !S_ISREG(status.st_mode)) {
         close(fd);
-        return base_fail(error, BASE_EFORMAT, "%s is no regular file", name);
+        return base_fail(error, BASE_EFORMAT, "%s is not a regular file", name);
     }
     struct elf_image *image = new_image(name, fd);
     if (!image) {

@@ -290,7 +290,7 @@ static int read_header(struct dump *dump, struct base_error *error)
         return BASE_OK; /* not written yet */
     memcpy(&magic, header, sizeof magic);
     if (magic != DUMP_MAGIC && magic != bswap_32(DUMP_MAGIC))
-        return base_fail(error, BASE_EFORMAT, "no jitdump file");
+        return base_fail(error, BASE_EFORMAT, "not a jitdump file");
     jit->dump_swapped = magic != DUMP_MAGIC;
     uint32_t size = u32_at(jit, header + 8);
     if (size < HEADER_SIZE || size > HEADER_LIMIT)
