@@ -43,8 +43,8 @@
 #define BEHIND     8     /* sizes that a part may have more than is known */
 #define WAITS      20    /* for threads that know, two milliseconds in all */
 #define WAIT_NS    50000 /* and as much again until the thread runs */
-#define TRY_AGAIN  1     /* of `rests`: the part was refused, and is tried once; 0: it was not */
-#define REFUSALS   512   /* of `rests`, behind a refusal */
+#define TRY_AGAIN  1     /* of `refusals`: the part was refused, and is tried once; 0: it was not */
+#define REFUSALS   512   /* of `refusals`, behind a refusal */
 #define MAY_MOVE   1     /* MREMAP_MAYMOVE */
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
@@ -149,7 +149,7 @@ static bool grow_once(enum wire_agent_part part, uint64_t size, const struct wir
     for (unsigned i = 0; i < BEHIND && size < place->most && agent_may(WIRE_AGENT_CALL_GROW); i++) {
         uint64_t next = next_size(part, size, place->most);
         if (grow_from(part, address, known, size, next)) {
-            publish_size(&agent_parameters.rooms[part], next);
+            publish_size(&agent_parameters.mapped[part], next);
             return true;
         }
         size = next;
@@ -160,7 +160,7 @@ static bool grow_once(enum wire_agent_part part, uint64_t size, const struct wir
 static bool grow_part(enum wire_agent_part part, uint64_t bytes, const struct wire_agent_place *place,
                       unsigned most_waits)
 {
-    const uint64_t *mapped = &agent_parameters.rooms[part];
+    const uint64_t *mapped = &agent_parameters.mapped[part];
     uint64_t size = __atomic_load_n(mapped, __ATOMIC_ACQUIRE);
     for (unsigned waits = 0; size < bytes; size = __atomic_load_n(mapped, __ATOMIC_ACQUIRE)) {
         if (grow_once(part, size, place) || size != __atomic_load_n(mapped, __ATOMIC_ACQUIRE))
@@ -174,19 +174,19 @@ static bool grow_part(enum wire_agent_part part, uint64_t bytes, const struct wi
 
 bool agent_memory_grow(enum wire_agent_part part, uint64_t bytes)
 {
-    uint32_t *rests = &agent_parameters.rests[part], left = __atomic_load_n(rests, __ATOMIC_RELAXED);
+    uint32_t *refusals = &agent_parameters.refusals[part], left = __atomic_load_n(refusals, __ATOMIC_RELAXED);
     struct wire_agent_place place = place_of(part, 0);
-    if (bytes > place.most || agent_parameters.rooms[part] == 0 || !agent_may(WIRE_AGENT_CALL_GROW))
+    if (bytes > place.most || agent_parameters.mapped[part] == 0 || !agent_may(WIRE_AGENT_CALL_GROW))
         return false;
     if (left > TRY_AGAIN) {
-        __atomic_store_n(rests, left - 1, __ATOMIC_RELAXED);
+        __atomic_store_n(refusals, left - 1, __ATOMIC_RELAXED);
         return false;
     }
     bool grown = grow_part(part, bytes, &place, left == TRY_AGAIN ? 0 : WAITS);
     if (!grown)
         agent_lose(WIRE_AGENT_LOSS_NO_ROOM);
     if (!grown || left == TRY_AGAIN)
-        __atomic_store_n(rests, grown ? 0 : REFUSALS, __ATOMIC_RELAXED);
+        __atomic_store_n(refusals, grown ? 0 : REFUSALS, __ATOMIC_RELAXED);
     return grown;
 }
 
@@ -195,18 +195,18 @@ bool agent_memory_grow(enum wire_agent_part part, uint64_t bytes)
 static bool is_shown(enum wire_agent_part part)
 {
     return part >= WIRE_AGENT_PART_HEAD && part <= WIRE_AGENT_PART_THREADS &&
-           agent_parameters.rooms[part] != 0;
+           agent_parameters.mapped[part] != 0;
 }
 
 /* What the parent grew the child does not need yet; descriptors it has as many as the parent. */
 static void shrink_part(enum wire_agent_part part, uint64_t address)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    uint64_t first = wire_agent_first(&layout, part), mapped = agent_parameters.rooms[part];
+    uint64_t first = wire_agent_first(&layout, part), mapped = agent_parameters.mapped[part];
     if (mapped <= first || part == WIRE_AGENT_PART_DESCRIPTORS)
         return;
     arch_host_syscall(SYS_munmap, address + first, mapped - first, 0, 0, 0, 0);
-    agent_parameters.rooms[part] = first;
+    agent_parameters.mapped[part] = first;
 }
 
 /* What is shown is a mapping anew, which core dumps have unless it is said again. */
@@ -215,13 +215,13 @@ static bool show_part(enum wire_agent_part part, uint32_t number)
     struct wire_agent_place place = place_of(part, number);
     uint64_t address = agent_parameters.control + place.address;
     shrink_part(part, address);
-    if (is_committed() && !make_unseen(address, place.file, agent_parameters.rooms[part]))
+    if (is_committed() && !make_unseen(address, place.file, agent_parameters.mapped[part]))
         return false;
-    if (arch_host_syscall(SYS_remap_file_pages, address, agent_parameters.rooms[part], 0, place.file / PAGE,
+    if (arch_host_syscall(SYS_remap_file_pages, address, agent_parameters.mapped[part], 0, place.file / PAGE,
                           MAP_NONBLOCK, 0) != 0)
         return false;
     if (agent_may(WIRE_AGENT_CALL_SHOW)) /* a failure is no harm: the dump is larger */
-        arch_host_syscall(SYS_madvise, address, agent_parameters.rooms[part], MADV_DONTDUMP, 0, 0, 0);
+        arch_host_syscall(SYS_madvise, address, agent_parameters.mapped[part], MADV_DONTDUMP, 0, 0, 0);
     return true;
 }
 
@@ -231,7 +231,7 @@ bool agent_memory_show(uint32_t number)
         agent_parameters.making[i] = 0; /* who made theirs in the parent is not here */
     agent_parameters.unclaimed = 0;
     for (unsigned i = 0; i < WIRE_AGENT_PARTS; i++)
-        agent_parameters.rests[i] = 0;
+        agent_parameters.refusals[i] = 0;
     for (unsigned part = WIRE_AGENT_PART_THREADS; part >= WIRE_AGENT_PART_HEAD; part--)
         if (is_shown(part) && !show_part(part, number))
             return false;

@@ -14,7 +14,7 @@ bool agent_memory_grow(enum wire_agent_part part, uint64_t bytes);
 /* Can so many bytes of the part be used? Whoever makes an index asks; who finds one need not. */
 static inline bool agent_memory_has(enum wire_agent_part part, uint64_t bytes)
 {
-    return __builtin_expect(__atomic_load_n(&agent_parameters.rooms[part], __ATOMIC_ACQUIRE) >= bytes, 1) ||
+    return __builtin_expect(__atomic_load_n(&agent_parameters.mapped[part], __ATOMIC_ACQUIRE) >= bytes, 1) ||
            agent_memory_grow(part, bytes);
 }
 /* Lets other threads run that grow a part: a tenth of a millisecond, or not at all where the program may not

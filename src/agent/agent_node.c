@@ -71,8 +71,8 @@ static uint64_t take_space(struct wire_agent_process *process, uint64_t bytes)
 static uint32_t count_nodes(const struct wire_agent_process *process)
 {
     uint64_t count = __atomic_load_n(&process->node_count, __ATOMIC_ACQUIRE);
-    uint64_t room = __atomic_load_n(&agent_parameters.rooms[WIRE_AGENT_PART_NODES], __ATOMIC_ACQUIRE);
-    uint64_t most = room / sizeof(struct wire_agent_node) - 1;
+    uint64_t mapped = __atomic_load_n(&agent_parameters.mapped[WIRE_AGENT_PART_NODES], __ATOMIC_ACQUIRE);
+    uint64_t most = mapped / sizeof(struct wire_agent_node) - 1;
     return (uint32_t)(count < most ? count : most);
 }
 

@@ -23,17 +23,17 @@ void agent_pending_open(struct agent_thread *thread)
 /* --- stale slots --- */
 
 /* NULL: there is no room for another page. */
-static struct wire_agent_strays *stale_page_of(struct wire_agent_known *known, uint64_t page)
+static struct wire_agent_stale *stale_page_of(struct wire_agent_known *known, uint64_t page)
 {
-    uint32_t at = (uint32_t)(page * UINT64_C(0x9e3779b97f4a7c15) >> 48) % WIRE_AGENT_STRAYS;
-    for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_STRAYS) {
-        struct wire_agent_strays *strays = &known->strays[at];
-        uint64_t there = __atomic_load_n(&strays->page, __ATOMIC_RELAXED);
+    uint32_t at = (uint32_t)(page * UINT64_C(0x9e3779b97f4a7c15) >> 48) % WIRE_AGENT_STALE_COUNT;
+    for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_STALE_COUNT) {
+        struct wire_agent_stale *stale = &known->stale[at];
+        uint64_t there = __atomic_load_n(&stale->page, __ATOMIC_RELAXED);
         if (there == page ||
-            (there == 0 && (__atomic_compare_exchange_n(&strays->page, &there, page, false, __ATOMIC_RELAXED,
+            (there == 0 && (__atomic_compare_exchange_n(&stale->page, &there, page, false, __ATOMIC_RELAXED,
                                                         __ATOMIC_RELAXED) ||
                             there == page)))
-            return strays;
+            return stale;
     }
     return NULL;
 }
@@ -44,12 +44,12 @@ static struct wire_agent_strays *stale_page_of(struct wire_agent_known *known, u
 static void add_stale_slot(uint64_t slot)
 {
     struct wire_agent_known *known = &agent_own()->known;
-    uint64_t offset = slot % WIRE_AGENT_STRAY_PAGE;
-    struct wire_agent_strays *strays = slot % 8 == 0 ? stale_page_of(known, slot - offset) : NULL;
-    if (strays == NULL)
-        __atomic_store_n(&known->strays_lost, 1, __ATOMIC_RELAXED);
+    uint64_t offset = slot % WIRE_AGENT_STALE_PAGE;
+    struct wire_agent_stale *stale = slot % 8 == 0 ? stale_page_of(known, slot - offset) : NULL;
+    if (stale == NULL)
+        __atomic_store_n(&known->stale_lost, 1, __ATOMIC_RELAXED);
     else
-        __atomic_fetch_or(&strays->slots[offset / 512], UINT64_C(1) << offset / 8 % 64, __ATOMIC_RELAXED);
+        __atomic_fetch_or(&stale->slots[offset / 512], UINT64_C(1) << offset / 8 % 64, __ATOMIC_RELAXED);
 }
 
 /* In a process that is not counted, whose parent's words stand on its stacks, and which nothing describes:
@@ -60,10 +60,10 @@ uint64_t agent_pending_highest_stale(uint64_t low)
     uint64_t highest = 0;
     if (own == NULL)
         return 0;
-    if (own->known.strays_lost)
-        return low + AGENT_PENDING_STACK_MOST - WIRE_AGENT_STRAY_PAGE;
-    for (uint32_t i = 0; i < WIRE_AGENT_STRAYS; i++) {
-        uint64_t last = own->known.strays[i].page + WIRE_AGENT_STRAY_PAGE - 8;
+    if (own->known.stale_lost)
+        return low + AGENT_PENDING_STACK_MOST - WIRE_AGENT_STALE_PAGE;
+    for (uint32_t i = 0; i < WIRE_AGENT_STALE_COUNT; i++) {
+        uint64_t last = own->known.stale[i].page + WIRE_AGENT_STALE_PAGE - 8;
         if (last >= low && last - low < AGENT_PENDING_STACK_MOST && last > highest)
             highest = last;
     }

@@ -51,7 +51,7 @@ static uint64_t *record_places(void)
 /* Records that may be looked at. */
 static uint64_t mapped_records(void)
 {
-    return __atomic_load_n(&agent_parameters.rooms[WIRE_AGENT_PART_THREADS], __ATOMIC_ACQUIRE) /
+    return __atomic_load_n(&agent_parameters.mapped[WIRE_AGENT_PART_THREADS], __ATOMIC_ACQUIRE) /
            WIRE_AGENT_THREAD_BYTES;
 }
 

@@ -338,7 +338,7 @@ uint64_t agent_call_descriptor_mapped(void)
     uint32_t end = agent_process()->descriptor_end;
     if (end != 0)
         descriptor_at(end - 1);
-    return agent_parameters.rooms[WIRE_AGENT_PART_DESCRIPTORS];
+    return agent_parameters.mapped[WIRE_AGENT_PART_DESCRIPTORS];
 }
 
 void agent_call_descriptor_inherit(struct wire_agent_process *child, const struct wire_agent_process *parent,
@@ -347,7 +347,7 @@ void agent_call_descriptor_inherit(struct wire_agent_process *child, const struc
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
     const uint8_t *forked = descriptors; /* the part begins with it */
     uint64_t before = layout.descriptors - layout.forked;
-    uint64_t mapped = agent_parameters.rooms[WIRE_AGENT_PART_DESCRIPTORS];
+    uint64_t mapped = agent_parameters.mapped[WIRE_AGENT_PART_DESCRIPTORS];
     if (descriptors == NULL)
         return;
     const struct wire_agent_descriptor *from = (const void *)(forked + before);

@@ -154,7 +154,7 @@ static bool somebody_is_inside(uint64_t thread_pointer)
             return true;
     }
     uint64_t count = __atomic_load_n(&agent_process()->thread_count, __ATOMIC_RELAXED);
-    uint64_t mapped = agent_parameters.rooms[WIRE_AGENT_PART_THREADS] / WIRE_AGENT_THREAD_BYTES;
+    uint64_t mapped = agent_parameters.mapped[WIRE_AGENT_PART_THREADS] / WIRE_AGENT_THREAD_BYTES;
     for (uint64_t i = 0; i < count && i < mapped; i++) {
         const struct wire_agent_thread *thread = &agent_thread_at(i)->shared;
         if (__atomic_load_n(&thread->inside, __ATOMIC_RELAXED) != 0 && thread->key != thread_pointer)

@@ -101,7 +101,7 @@ static void fill_region(struct wire_agent_process *child, const struct wire_agen
     child->pid_inside = child->pid;
     copy_modules(child, parent);
     agent_pending_inherit();
-    child->unrecorded = agent_parameters.forking != 0; /* agent_wrap_birth's frame, which takes it back */
+    child->unrecorded = agent_parameters.forking != 0; /* agent_wrap_process's frame, which takes it back */
     child->own_pid = child->pid;
     child->forbidden = agent_parameters.forbidden;
     agent_timer_inherit(child, parent);
@@ -129,7 +129,7 @@ static bool move_to_region(const struct wire_agent_process *parent, const void *
 
 static bool take_region(void)
 {
-    uint64_t head = agent_parameters.rooms[WIRE_AGENT_PART_HEAD];
+    uint64_t head = agent_parameters.mapped[WIRE_AGENT_PART_HEAD];
     uint64_t opened = agent_call_descriptor_mapped();
     if (!may_have_region())
         return false;

@@ -98,8 +98,8 @@ bool agent_hook_notify(enum wire_agent_request request, bool wait)
      * it. The doorbell last: it may look as soon as that has changed. */
     __atomic_fetch_or(&process->request, request, __ATOMIC_RELEASE);
     uint32_t sequence = __atomic_add_fetch(&process->request_sequence, 1, __ATOMIC_RELEASE);
-    __atomic_fetch_add(&control->bell, 1, __ATOMIC_RELEASE);
-    wake_waiters(&control->bell);
+    __atomic_fetch_add(&control->doorbell, 1, __ATOMIC_RELEASE);
+    wake_waiters(&control->doorbell);
     if (!wait || wait_for_answer(process, sequence))
         return true;
     return fall_silent(process);

@@ -162,7 +162,7 @@ agent_entry_\name:
     entry   execve, enter_early
     entry   execveat, enter_early
     entry   thread, enter_or_answer
-    entry   birth, enter_or_answer
+    entry   process, enter_or_answer
     entry   mask, enter_or_answer
     entry   action, enter_or_answer
     entry   prctl, enter_or_answer, 1

@@ -16,7 +16,7 @@ struct started {
 struct started agent_timer_started(struct wire_agent_start *start);
 struct agent_answer agent_wrap_thread(const struct agent_frame *frame, uint64_t result, uint64_t attributes,
                                       uint64_t routine, uint64_t argument);
-struct agent_answer agent_wrap_birth(const struct agent_frame *frame);
+struct agent_answer agent_wrap_process(const struct agent_frame *frame);
 extern void agent_entry_started(void);
 
 struct started agent_timer_started(struct wire_agent_start *start)
@@ -60,7 +60,7 @@ struct agent_answer agent_wrap_thread(const struct agent_frame *frame, uint64_t 
 
 /* A child comes here with a frame of ours on its stack, perhaps after its own hooks have taken a region: that
  * is made with the frame counted. */
-struct agent_answer agent_wrap_birth(const struct agent_frame *frame)
+struct agent_answer agent_wrap_process(const struct agent_frame *frame)
 {
     uint64_t (*body)(void) = (uint64_t(*)(void))frame->hook->body;
     if (!agent_timer_is_on())

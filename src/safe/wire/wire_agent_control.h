@@ -30,7 +30,7 @@
 
 #define WIRE_AGENT_REGIONS 1024 /* processes of a family of forks, at most */
 
-/* --- control page: tally writes, but for next_region and bell --- */
+/* --- control page: tally writes, but for next_region and doorbell --- */
 
 enum wire_agent_control_flag {
     WIRE_AGENT_FOLLOW = 1, /* children of a fork take a region of their own */
@@ -56,7 +56,7 @@ struct wire_agent_control {
     uint64_t now_ns; /* since the recording's start, written about every 10 ms: the agent reads no clock */
     uint32_t tally_pid;
     uint32_t patience_ms; /* how long a request waits for its answer while now_ns stands still */
-    uint32_t bell;        /* futex (shared): +1 and woken with every request of any process */
+    uint32_t doorbell;    /* futex (shared): +1 and woken with every request of any process */
     uint32_t gone;        /* tally stores 1 when it leaves: nobody waits any more */
     uint64_t ns_of_ticks; /* ns that 2^32 ticks of the processor's clock take */
 

@@ -46,7 +46,7 @@
     X(CLOSE_RANGE, "agent_entry_close_range")     /* (first, last, flags) */                                 \
     X(FORK, "agent_entry_fork")                   /* () */                                                   \
     X(THREAD, "agent_entry_thread")   /* (result, attributes, routine, argument): pthread_create */          \
-    X(BIRTH, "agent_entry_birth")     /* (): not vfork, which returns twice from one frame */                \
+    X(PROCESS, "agent_entry_process") /* (): not vfork, which returns twice from one frame */                \
     X(MASK, "agent_entry_mask")       /* (how, set, old): pthread_sigmask sigprocmask */                     \
     X(ACTION, "agent_entry_action")   /* (signal, action, old): sigaction */                                 \
     X(PRCTL, "agent_entry_prctl")     /* (option, ...) */                                                    \

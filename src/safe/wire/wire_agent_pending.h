@@ -9,8 +9,8 @@
 
 #include "wire_agent_thread.h"
 
-#define WIRE_AGENT_PENDING 1023 /* calls of hooked functions that a thread can be in at once */
-#define WIRE_AGENT_STRAYS  2048 /* pages of stacks with stale slots (agent_call_function.c) */
+#define WIRE_AGENT_PENDING     1023 /* calls of hooked functions that a thread can be in at once */
+#define WIRE_AGENT_STALE_COUNT 2048 /* pages of stacks with stale slots (agent_call_function.c) */
 
 /* A call that has not returned yet. Of one that opens descriptors, start is process.descriptor_events when it
  * began, and inner the argument that says where they are written. */
@@ -30,17 +30,17 @@ struct wire_agent_calls {
 };
 
 /* Slots of one page where words of ours may still stand, though no call is pending there. */
-#define WIRE_AGENT_STRAY_PAGE UINT64_C(4096)
-struct wire_agent_strays {
+#define WIRE_AGENT_STALE_PAGE UINT64_C(4096)
+struct wire_agent_stale {
     uint64_t page;                                  /* its address; 0: free */
-    uint64_t slots[WIRE_AGENT_STRAY_PAGE / 8 / 64]; /* a bit for each word */
+    uint64_t slots[WIRE_AGENT_STALE_PAGE / 8 / 64]; /* a bit for each word */
 };
 
 struct wire_agent_known {
     uint64_t used[WIRE_AGENT_THREADS / 64]; /* a bit for each record: its calls were used */
-    uint32_t strays_lost;                   /* not 0: there may be some that are not listed */
+    uint32_t stale_lost;                    /* not 0: there may be some that are not listed */
     uint32_t zero[15];
-    struct wire_agent_strays strays[WIRE_AGENT_STRAYS];
+    struct wire_agent_stale stale[WIRE_AGENT_STALE_COUNT];
 };
 
 /* Where replaced return addresses stand: in memory of the process's own, mapped privately, not in its region.

@@ -1,7 +1,7 @@
 /* wire_agent_request.h - what the agent asks of tally, and how long it waits for the answer.
  *
  * The agent sets bits in process.request, or for a request of one thread takes a word of process.asks; then
- * it adds one to process.request_sequence and to control.bell, and wakes that futex (shared). Tally reads
+ * it adds one to process.request_sequence and to control.doorbell, and wakes that futex (shared). Tally reads
  * request_sequence, takes all bits (exchange with 0) and words, does what they ask, stores the sequence it
  * read into answer_sequence and wakes that futex. A thread that waits, waits for its own sequence; others may
  * come meanwhile.

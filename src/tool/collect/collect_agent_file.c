@@ -121,7 +121,7 @@ void collect_agent_file_parameters(const struct collect_agent_file *file,
                           ? control + wire_agent_place(page, layout, WIRE_AGENT_PART_OWN, 0).address
                           : 0;
     for (unsigned part = 0; part < WIRE_AGENT_PARTS; part++)
-        parameters->rooms[part] = wish->parts >> part & 1 ? wire_agent_first(layout, part) : 0;
+        parameters->mapped[part] = wish->parts >> part & 1 ? wire_agent_first(layout, part) : 0;
 }
 
 static bool map(struct collect_agent_file *file, int how)

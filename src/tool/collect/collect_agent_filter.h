@@ -1,7 +1,7 @@
 /* collect_agent_filter.h - what a program forbids itself, and the agent does without: system calls by
  * seccomp, and the clock.
  *
- * What it forbids later the agent sees by itself (agent_filter.c). Context: tool, one thread. */
+ * What it forbids later the agent sees by itself (agent_hook_filter.c). Context: tool, one thread. */
 #ifndef COLLECT_AGENT_FILTER_H
 #define COLLECT_AGENT_FILTER_H
 

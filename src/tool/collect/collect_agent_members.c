@@ -16,13 +16,13 @@ int collect_agent_members_listen(struct collect_agent *agent, struct collect_age
                                  struct base_error *error)
 {
     struct wire_agent_control *control = collect_agent_file_control(&family->file);
-    return collect_listen_add(agent->listener, &control->bell, &control->now_ns, error);
+    return collect_listen_add(agent->listener, &control->doorbell, &control->now_ns, error);
 }
 
 static void forget_bell(struct collect_agent *agent, const struct collect_agent_family *family)
 {
     if (family->file.bytes)
-        collect_listen_forget(agent->listener, &collect_agent_file_control(&family->file)->bell);
+        collect_listen_forget(agent->listener, &collect_agent_file_control(&family->file)->doorbell);
 }
 
 void collect_agent_members_free_family(struct collect_agent *agent, struct collect_agent_family *family)

@@ -1,5 +1,5 @@
-/* collect_agent_timing.h - functions that are timed in a target (agent_function.c): which were found, what
- * their clock's ticks are, and the real return addresses behind those that were replaced.
+/* collect_agent_timing.h - functions that are timed in a target (agent_call_function.c): which were found,
+ * what their clock's ticks are, and the real return addresses behind those that were replaced.
  *
  * May functions be timed in a process at all? Whatever unwinds there must be hooked: else they are counted
  * only, and it is said. The table of return addresses is the target's to write: a lie makes a frame of a

@@ -1,5 +1,5 @@
 /* patch_agent_returns.h - replaced return addresses in a process that an agent leaves: all put back
- * (agent_function.c).
+ * (agent_call_function.c).
  *
  * Where they may stand: in the slots of pending calls, and in those that were forgotten, both of which the
  * process's own memory tells; on the stacks of threads; in registers, of a thread that is about to push one.
@@ -28,8 +28,9 @@ int patch_agent_returns_begin(struct patch_agent_returns *returns, const struct 
 void patch_agent_returns_free(struct patch_agent_returns *returns);
 
 /* Puts back what is found now: between two looks the process has run, and who was in the agent then may have
- * replaced one more. A thread that sleeps inside a system call has no registers, and is about to push nothing; its place
- * is known (patch_stop_locate), or 0. False: some may be left that nothing tells of, or that could not be written. */
+ * replaced one more. A thread that sleeps inside a system call has no registers, and is about to push
+ * nothing; its place is known (patch_stop_locate), or 0. False: some may be left that nothing tells of, or
+ * that could not be written. */
 bool patch_agent_returns_put_back(struct patch_agent_returns *returns, struct patch_agent_access *access,
                                   const struct patch_stop_thread *threads, size_t count);
 
