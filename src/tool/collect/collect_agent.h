@@ -12,7 +12,7 @@
  *
  * Processes are traced only while something is put into them: at an exec, that a hook of the agent's has
  * announced, and when hooks are set where code may run. A *family* is a program with the children that were
- * forked from it: they share one file of tables (wire_agent.h), in which each has a region. An exec begins a
+ * forked from it: they share one file of tables (wire_agent_control.h), in which each has a region. An exec begins a
  * new family.
  *
  * A process into which the agent cannot be put goes on uncounted: a counted loss, and a notice that says why.
@@ -32,7 +32,6 @@
 #include "patch_function.h"
 #include "patch_helper.h"
 #include "profile_heap.h"
-#include "wire_agent.h"
 
 struct collect_agent;
 

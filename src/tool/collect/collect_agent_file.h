@@ -1,4 +1,4 @@
-/* collect_agent_file.h - tally's side of the memory that it shares with the agent in a target (wire_agent.h).
+/* collect_agent_file.h - tally's side of the memory that it shares with the agent in a target (wire_agent_control.h).
  *
  *   collect_agent_file_begin    lays a new file out: control page, room for rows, regions; nobody reads it
  *                               yet
@@ -20,7 +20,14 @@
 
 #include "base_error.h"
 #include "patch_inject.h"
-#include "wire_agent.h"
+#include "wire_agent_control.h"
+#include "wire_agent_latency.h"
+#include "wire_agent_layout.h"
+#include "wire_agent_module.h"
+#include "wire_agent_node.h"
+#include "wire_agent_parameters.h"
+#include "wire_agent_process.h"
+#include "wire_agent_request.h"
 
 struct collect_agent_wish {
     uint64_t memory;       /* of a process, bytes: a multiple of 1 MiB */
@@ -54,7 +61,7 @@ struct collect_agent_file {
 /* How many bytes such a file has; most of them are never written and cost nothing. */
 uint64_t collect_agent_file_size(const struct collect_agent_wish *wish);
 
-/* What a process maps of it at first (wire_agent.h): pieces, and how many bytes of addresses from the first one
+/* What a process maps of it at first (wire_agent_layout.h): pieces, and how many bytes of addresses from the first one
  * to the end of all that they may become. */
 struct collect_agent_file_pieces {
     struct patch_inject_piece items[WIRE_AGENT_PARTS];

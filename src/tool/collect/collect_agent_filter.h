@@ -12,6 +12,7 @@
 #include "base_error.h"
 #include "collect_agent_file.h"
 #include "patch_agent.h"
+#include "wire_agent_process.h"
 
 /* In `prepare` of patch_agent_load: makes each of the agent's calls in the process's name, such that it
  * changes nothing, where a filter may forbid it. What is forbidden (enum wire_agent_call) is told in region

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "patch_image.h"
-#include "wire_agent.h"
+#include "wire_agent_descriptor.h"
+#include "wire_agent_layer.h"
 
 static const char *const entries[WIRE_AGENT_ENTRY_COUNT] = {
 #define X(name, symbol) [WIRE_AGENT_ENTRY_##name] = symbol,

@@ -10,7 +10,7 @@
 #include "base_error.h"
 #include "collect_agent_named.h"
 #include "patch_agent.h"
-#include "wire_agent.h"
+#include "wire_agent_entry.h"
 
 struct collect_agent_functions_wish {
     bool heap;         /* functions that allocate or release */

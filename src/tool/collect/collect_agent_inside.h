@@ -22,6 +22,8 @@
 #include "collect_left.h"
 #include "collect_listen.h"
 #include "patch_agent.h"
+#include "wire_agent_control.h"
+#include "wire_agent_node.h"
 
 struct collect_agent_family {
     struct collect_agent_file file;

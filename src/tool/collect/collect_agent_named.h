@@ -15,7 +15,7 @@
 
 #include "base_error.h"
 #include "patch_function.h"
-#include "wire_agent.h"
+#include "wire_agent_entry.h"
 
 struct collect_agent_named_function {
     struct patch_function_wish wish; /* strings are the list's */

@@ -8,6 +8,7 @@
 
 #include "collect_agent_file.h"
 #include "profile.h"
+#include "wire_agent_node.h"
 
 /* What tally called a mapping (wire_agent_module.cookie - 1 is the index). */
 struct collect_agent_cookie {

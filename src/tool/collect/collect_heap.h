@@ -16,6 +16,7 @@
 #include "collect_agent_nodes.h"
 #include "profile.h"
 #include "profile_heap.h"
+#include "wire_agent_loss.h"
 
 struct collect_heap {
     struct profile *profile;

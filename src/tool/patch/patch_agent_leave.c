@@ -24,7 +24,8 @@
 #include "patch_kept.h"
 #include "patch_target.h"
 #include "patch_unmap.h"
-#include "wire_agent.h"
+#include "wire_agent_entry.h"
+#include "wire_agent_process.h"
 
 enum {
     REST_NS = 1000000,    /* and so much more each time */
@@ -146,7 +147,7 @@ static bool has_regions(const struct leaving *leaving, const struct wire_agent_c
            control->regions_offset <= size - control->region_size;
 }
 
-/* The process's own region, which it shows at the place of the first one (wire_agent.h); a child that is not
+/* The process's own region, which it shows at the place of the first one (wire_agent_control.h); a child that is not
  * counted has its parent's there. */
 static void find_process(struct leaving *leaving, const struct wire_agent_control *control)
 {

@@ -5,6 +5,7 @@
 
 #include "patch_frames.h"
 #include "patch_target.h"
+#include "wire_agent_process.h"
 
 enum {
     CHUNK = 64 << 10,

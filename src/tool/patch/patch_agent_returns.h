@@ -11,7 +11,8 @@
 #include <stdbool.h>
 
 #include "patch_agent_inside.h"
-#include "wire_agent.h"
+#include "wire_agent_control.h"
+#include "wire_agent_layout.h"
 
 struct patch_agent_returns {
     struct wire_agent_control control;

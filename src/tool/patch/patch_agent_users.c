@@ -5,7 +5,7 @@
 #include "patch_frames.h"
 #include "patch_target.h"
 #include "patch_trace.h"
-#include "wire_agent.h"
+#include "wire_agent_process.h"
 
 enum {
     FUNCTION_NEAR = 256, /* bytes of a function */

@@ -10,7 +10,7 @@
 #include "patch_agent_users.h"
 #include "patch_target.h"
 #include "patch_trace.h"
-#include "wire_agent.h"
+#include "wire_agent_process.h"
 
 enum {
     CODE = 0x100000,

@@ -26,7 +26,7 @@
 #include "patch_stop.h"
 #include "patch_target.h"
 #include "patch_x86_64_call.h"
-#include "wire_agent.h"
+#include "wire_agent_timer.h"
 
 static void nap_us(long us)
 {
