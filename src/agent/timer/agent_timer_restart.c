@@ -154,7 +154,7 @@ static enum first first_argument(const struct context *found)
     }
 }
 
-static bool is_told_not_to_wait(const struct context *found)
+static bool is_nonblocking_call(const struct context *found)
 {
     switch (found->rax) {
     case SYS_recvfrom:
@@ -178,7 +178,7 @@ static bool never_waits(const struct context *found)
     enum first first = first_argument(found);
     if (first == NO_DESCRIPTOR)
         return false;
-    if ((int32_t)found->rdi < 0 || is_told_not_to_wait(found)) /* poll ignores what is no descriptor */
+    if ((int32_t)found->rdi < 0 || is_nonblocking_call(found)) /* poll ignores what is no descriptor */
         return true;
     int64_t flags = first == DESCRIPTOR_DECIDES
                         ? arch_host_syscall(SYS_fcntl, (uint32_t)found->rdi, GET_FLAGS, 0, 0, 0, 0)
