@@ -75,7 +75,9 @@ for size in (24, 48):
 
 @tap.case
 def growing_copies_lose_no_process(context):
-    """A child that was born before its events were replaced goes on being sampled: every sample that its CPU time is worth."""
+    """A child that was born before its events were replaced goes on being sampled: every sample that its CPU time is worth. A run that
+    the kernel throttled, or whose rate was lowered, proves nothing."""
+    proved = 0
     for run in range(4):
         command = ["/bin/sh", "-c", f"{context.program('deep')} --seconds 1 24 & wait"]
         profile = tally.recorded(context, command, ["-F", "20000"], name=f"profile{run}")
@@ -83,7 +85,13 @@ def growing_copies_lose_no_process(context):
         context.check(int(meta["stack_copy_bytes"]) > 16384, "the copy did not grow")
         samples = profile.rows("select sum(samples) from flat where self > 0")[0][0] + losses.get(1, 0)
         worth = int(meta["target_cpu_ns"]) / 1e9 * float(meta["rate_hz"])
-        context.check(samples > 0.85 * worth or losses.get(20) or losses.get(2), f"{samples} samples, worth {worth:.0f}")
+        if losses.get(20) or losses.get(2):
+            context.note(f"run {run} was throttled: {losses}")
+            continue
+        proved += 1
+        context.check(samples > 0.85 * worth, f"{samples} samples, worth {worth:.0f}")
+    if not proved:
+        raise tap.Skip("each of the runs was throttled: losses 2 and 20")
 
 
 @tap.case

@@ -136,22 +136,21 @@ def status_line_on_a_terminal(context):
 
 
 def end_by(context, number):
-    """Sends tally alone a signal in launch mode; (status, Profile, seconds it took)."""
+    """Sends tally alone a signal in launch mode; (status, Profile)."""
     path = context.path("profile")
     process = tally.start(context, [context.tally, "record", "-o", path, "--", context.program("steady"), "300", "10"])
     for _ in range(60):
         process.stdout.readline()
-    began = time.monotonic()
     process.send_signal(number)
     result = tally.finish(process)
-    return result, tally.Profile(context, path), time.monotonic() - began
+    return result, tally.Profile(context, path)
 
 
 @tap.case
 def terminate_tally(context):
     """SIGTERM and SIGHUP to tally: the profile is whole, nobody is left behind."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        result, profile, _ = end_by(context, number)
+        result, profile = end_by(context, number)
         readable(context, profile, "steady_step")
         context.check(result.status != 0, f"status {result.status} after {number.name}")
         context.check(profile.total() > 0.4e9, f"{profile.total() / 1e9:.2f} s of samples for at least 0.6 s of work")
