@@ -190,7 +190,7 @@ def kill_tally_at_random_moments(context):
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     source, lines = random.Random(int.from_bytes(os.urandom(4), "big")), 280
     wanted = b"".join(b"line %d\n" % i for i in range(lines))
-    for turn in range(8):
+    for turn in range(8 if tap.LONG else 3):
         delay = source.uniform(0.02, 0.25) if turn < 2 else source.uniform(0.25, 2.7)
         output, status, written, path = kill_once(context, delay, lines)
         label = f"killed after {delay:.3f} s"

@@ -35,7 +35,7 @@ import tally  # noqa: E402
 import tap  # noqa: E402
 
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs")
-LONG = bool(os.environ.get("TALLY_LONG"))
+LONG = tap.LONG
 LOOKS = 12  # at a process that opens and closes descriptors
 COMPILE = "gcc -O1 -g -pthread -o {program} {source}"
 

@@ -8,9 +8,8 @@ Each is refused alone, with EPERM and with ENOSYS, in one of these ways:
   killed    in Tally, which is killed while it records
 
 What must hold: the program ends as it does alone under the filter, soon; and what was asked for is counted, or it is said why not.
-With TALLY_LONG each is refused in every mode, with both errors, in all ways. Without, so that it does not take half an hour: launched, with
-each error in one mode, the next one for each call, so that all modes have their turn; and of those who attach a choice (CHOSEN), with one
-of the errors.
+With TALLY_LONG each is refused in every mode, with both errors, in all ways. Without, so that it does not take half an hour: with one
+of the errors in one mode, the next ones for each call, so that all have their turn; and of those who attach a choice (CHOSEN).
 
 Not refused are calls without which no program of this C library begins (read, write, close, pread64, newfstatat of a descriptor, mmap as
 a whole, execve, exit_group), or makes a thread or a child (clone, futex as a whole).
@@ -128,7 +127,7 @@ def turns(number):
     if harm.LONG:
         return [(mode, error) for mode in MODES for error in ERRORS]
     modes = list(MODES)
-    return [(modes[(number + error % 2 * 3) % len(modes)], error) for error in ERRORS]
+    return [(modes[number % len(modes)], ERRORS[number // len(modes) % 2])]
 
 
 def case(way, name, run):
@@ -215,7 +214,7 @@ def kill(context, program, one, what):
 def attached(way, number, name):
     def run(context):
         refuse, path = build(context, "refuse"), context.path("profile")
-        for mode, error in turns(number) if harm.LONG else turns(number)[number % 2:][:1]:
+        for mode, error in turns(number):
             what = f"{way} without {name} ({error}) in mode {mode}"
             before = [refuse, str(error), name]
             normal(context, mode)
