@@ -223,6 +223,39 @@ def list_case():
     return read == ({("system/a", "b"): "the reason: as told"}, ["system/c: d"]), str(read)
 
 
+LONG_SCRIPT = """
+import sys
+sys.path.insert(0, {folder!r})
+import tap
+
+@tap.case
+def short(context):
+    pass
+
+@tap.long
+def minutes(context):
+    context.check(False, "it ran")
+
+tap.run()
+"""
+
+
+def long_case(environment, names, plan, status):
+    """The plan and status of a script of tests/system with a case of its own for make check-long."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".py") as script:
+        script.write(LONG_SCRIPT.format(folder=os.path.join(ROOT, "tests", "system")))
+        script.flush()
+        surroundings = {name: value for name, value in os.environ.items() if name != "TALLY_LONG"}
+        done = subprocess.run([sys.executable, script.name, "tally", "programs", *names], env={**surroundings, **environment},
+                              capture_output=True, text=True, check=False)
+    return done.stdout.startswith(plan + "\n") and done.returncode == status, done.stdout + done.stderr
+
+
+LONG = [
+    ("is left out", {}, [], "1..1", 0),
+    ("runs with TALLY_LONG", {"TALLY_LONG": "1"}, [], "1..2", 1),
+    ("runs where it is named", {}, ["minutes"], "1..1", 1),
+]
 PASSED, FAILED, SKIPPED = (tap.Case("p", "n", outcome, "why") for outcome in ("passed", "failed", "skipped"))
 REPORTS = [
     ("all passed", [PASSED, PASSED], 0, "2 passed, 0 failed, 0 skipped"),
@@ -247,6 +280,7 @@ def main():
     tests += [(f"make check: {what}", lambda cases=cases, status=status, last=last: report_case(cases, status, last))
               for what, cases, status, last in REPORTS]
     tests += [(f"make check, second runs: {what}", lambda expected=expected: second_run_case(*expected)) for what, *expected in SECOND_RUNS]
+    tests += [(f"a long case {what}", lambda expected=expected: long_case(*expected)) for what, *expected in LONG]
     tests.append(("make check: a list of unsteady cases, and a line without a reason", list_case))
     tests.append(("counting: the reason of a skip", reason_case))
     print(f"1..{len(tests)}")
