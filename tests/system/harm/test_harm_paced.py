@@ -1,6 +1,6 @@
-"""What a program that makes threads, children, images or loaded objects keeps of its pace beside a tally that is stopped, a terminal that
-is stopped, or a tally that is well; and a number of a process that is used again. These run alone: a pace is compared with the one before,
-and numbers of processes go to whoever comes first."""
+"""What a program that makes threads, children, images or loaded objects keeps of its pace beside a tally that is
+stopped, a terminal that is stopped, or a tally that is well; and a number of a process that is used again. They
+run alone: a pace is compared with the one before, and numbers of processes go to whoever comes first."""
 import fcntl
 import os
 import pty
@@ -17,7 +17,7 @@ import tap
 MODES = {"calls": ["--calls"], "heap": ["--heap"], "all": ["--calls", "--heap", "--fds"]}
 KINDS = ("thread", "fork", "exec", "object")
 MISSED, UNANSWERED = 27, 35  # doc/losses.md
-LEAST = 0.25  # of the pace that it has alone; it would be 0.02 where each birth waited as long as it does for a tally that is gone
+LEAST = 0.25  # of the pace alone; where each waited as long as for a tally that is gone, it would be 0.02
 
 
 class Births:
@@ -57,8 +57,8 @@ class Births:
 
 def stopped(kind, mode, how):
     def run(context):
-        """Births go on while tally is stopped, whatever it was doing, and it takes them up again. By ^Z it says so before it stops. An
-        agent waits the first time only."""
+        """Births go on while tally is stopped, whatever it was doing, and it takes them up again. By ^Z it says so
+        before it stops. An agent waits the first time only."""
         program = Births(context, kind)
         one = program.record(context, MODES[mode])
         time.sleep(0.3)
@@ -90,8 +90,8 @@ for turn, births in enumerate(KINDS):
 
 def recorded(births, mode):
     def run(context):
-        """Nothing is wrong with Tally, and no birth waits until it gives up, as it would for an answer that another was given: then a loss
-        tells of it."""
+        """Nothing is wrong with Tally, and no birth waits until it gives up, as it would for an answer that another
+        was given: then a loss tells of it."""
         program = Births(context, births)
         one = program.record(context, harm.MODES[mode])
         before = program.count()

@@ -1,8 +1,8 @@
 /* The test program of a room: `test_ROOM NAME [ARGUMENT...]` runs the tests of test_NAME.c.
  *
- * Each file keeps its own main(), which room_file.c.in renames to test_NAME_main: a room is linked once, not once a file, and
- * meson still runs each file in a process of its own. ROOM_FILES comes from tests/unit/meson.build: ROOM_FILE(text)
- * ROOM_FILE(views), or ROOM_FILE_WITH_ARGUMENTS(survey) where main() takes arguments. */
+ * Each file keeps its own main(), which room_file.c.in renames to test_NAME_main: a room is linked once, not once
+ * a file, and meson still runs each file in a process of its own. ROOM_FILES comes from tests/unit/meson.build:
+ * ROOM_FILE(text) ROOM_FILE(views), or ROOM_FILE_WITH_ARGUMENTS(survey) where main() takes arguments. */
 #include <stdio.h>
 #include <string.h>
 
