@@ -793,13 +793,9 @@ static void test_suspended(void **state)
     (void)state;
     void (*ring)(void) =
         (void (*)(void))(uintptr_t)agent_rig_hook(&rig, "agent_entry_objects", (void *)bell_body);
-    struct timespec before, after;
-    rig.control->patience_ms = 60000;
+    rig.control->patience_ms = 1000000; /* longer than this test may take */
     rig.control->suspended = 1;
-    clock_gettime(CLOCK_MONOTONIC, &before);
     ring();
-    clock_gettime(CLOCK_MONOTONIC, &after);
-    assert_true(after.tv_sec - before.tv_sec < 30);
     assert_int_equal(loss(WIRE_AGENT_LOSS_NO_ANSWER), 1);
     assert_int_equal(rig.process->silent, 1);
     rig.control->suspended = 0;
