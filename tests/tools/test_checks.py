@@ -25,7 +25,7 @@ GOOD = {
     "src/tool/base/base_text.h": "\n",
     "src/tool/elf/proc_maps.c": '#include "base_text.h"\nint proc_maps(void)\n{\n    return 0; /* printf() */\n}\n',
     "src/tool/cli/cmd_record.c": '#include "base_text.h"\n#include <stdio.h>\n',
-    "doc/tour.md": "```include-table\nsafe/wire: -\nsafe/arch: wire\nbase: -\nelf: base\ncli: any room of tool\n```\n",
+    "doc/tour.md": "```include-table\nsafe/wire: -\nsafe/arch: wire\nbase: -\nelf: base\ncli: any module of tool\n```\n",
     "doc/losses.md": "### 1 RING_FULL\n\n> dropped\n\n### 2 CUT\n\n> cut\n",
     "doc/man/tally-record.1": ".TH x\n",
     "README.md": "    make check\n\n| `tally record` | see `doc/tour.md` |\n",
