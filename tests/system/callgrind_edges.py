@@ -365,8 +365,8 @@ def main(arguments):
     elif len(arguments) >= 3 and "--" in arguments:
         split = arguments.index("--")
         command = arguments[split + 1:]
-        with tempfile.TemporaryDirectory() as folder:
-            trace, profile = os.path.join(folder, "callgrind.out"), os.path.join(folder, "profile")
+        with tempfile.TemporaryDirectory() as directory:
+            trace, profile = os.path.join(directory, "callgrind.out"), os.path.join(directory, "profile")
             run_callgrind(command, trace)
             subprocess.run([arguments[0], "record", "--calls", "--no-time", "-o", profile, "--", *command],
                            check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=dict(os.environ, LD_BIND_NOW="1"))

@@ -128,7 +128,7 @@ def still_wrong(context, command, options, results, wrong, output):
     for extra in range(EXTRA_RUNS):
         if not wrong:
             break
-        callgrind_edges.run_callgrind(command, output, cwd=context.folder, timeout=200)
+        callgrind_edges.run_callgrind(command, output, cwd=context.directory, timeout=200)
         trace = callgrind_edges.read(output)
         results.append(counted(context, command, options, f"extra{extra}"))
         varying = callgrind_edges.varying(trace, [result.profile for result in results])
@@ -142,7 +142,7 @@ def compared(context, command, least, options=(), runs=1, status=0, resolvers=()
     `resolvers`, which ld.so makes before an object is ready."""
     tap.need("valgrind", "readelf")
     output = context.path("callgrind.out")
-    made = callgrind_edges.run_callgrind(command, output, cwd=context.folder, timeout=200)
+    made = callgrind_edges.run_callgrind(command, output, cwd=context.directory, timeout=200)
     context.equal(made.returncode, status, f"status of callgrind ({made.stderr[-500:]!r})")
     results = [counted(context, command, options, f"profile{run}") for run in range(runs)]
     for result in results:
@@ -245,9 +245,9 @@ def linkage(context):
 
 # --- gprof ---
 
-def gprof_calls(context, program, folder):
+def gprof_calls(context, program, directory):
     """{function: calls} of the call graph."""
-    text = subprocess.run(["gprof", "-b", "-q", program, os.path.join(folder, "gmon.out")], check=True,
+    text = subprocess.run(["gprof", "-b", "-q", program, os.path.join(directory, "gmon.out")], check=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout.decode()
     found = {}
     for line in text.splitlines():  # a function's own line: calls from others + calls of itself
@@ -264,7 +264,7 @@ def beside_gprof(context, compiler, source, arguments, least):
     built = tally.run(context, [compiler, "-O2", "-pg", "-no-pie", "-fno-pie", "-o", program, source])
     context.equal(built.status, 0, f"status of the compiler ({built.text()})")
     profile = calls.counted(context, [program, *arguments])
-    wanted = gprof_calls(context, program, context.folder)
+    wanted = gprof_calls(context, program, context.directory)
     got = {}
     for _, caller, callee, kind, number in calls.edges(profile):
         got[calls.plain(callee)] = got.get(calls.plain(callee), 0) + number

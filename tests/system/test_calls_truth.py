@@ -350,7 +350,7 @@ def stubs_of_an_earlier_recording(context):
     def counted(name):
         profile = calls.counted(context, ["gzip", "-n", "-c", text], name=name, env=environment)
         found = sorted(profile.rows("select caller, callee, kind, sum(calls) from edges group by 1, 2, 3"), key=str)
-        files = [os.path.join(folder, file) for folder, _, names in os.walk(cache) for file in names if file.endswith(".slab")]
+        files = [os.path.join(directory, file) for directory, _, names in os.walk(cache) for file in names if file.endswith(".slab")]
         return found, {file: os.stat(file) for file in files}
 
     first, kept = counted("first")

@@ -166,7 +166,7 @@ def generated_code_with_perf_map(context):
 
 @tap.case
 def generated_code_with_jitdump(context):
-    generated_code(context, "--jitdump", context.folder)
+    generated_code(context, "--jitdump", context.directory)
 
 
 @tap.case
