@@ -161,7 +161,8 @@ int main(int count, char **words)
     size_t file_count;
     pthread_t other;
     sigset_t all, kept;
-    if (count != 3 || snprintf(directory, sizeof directory, "%s/ended.XXXXXX", words[2]) >= (int)sizeof directory ||
+    if (count != 3 ||
+        snprintf(directory, sizeof directory, "%s/ended.XXXXXX", words[2]) >= (int)sizeof directory ||
         !mkdtemp(directory) || chdir(directory))
         return 2;
     make_way();

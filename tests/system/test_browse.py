@@ -193,7 +193,7 @@ def mistakes(context):
         context.check(b"\x1b[?1049h" not in terminal.seen, "drew something")
         terminal.close()
     environment = dict(os.environ, LC_ALL="C.UTF-8")
-    for term in ("unheard-of", "dumb"):
+    for term in ("undiscovered-of", "dumb"):
         terminal = Terminal(["env", "TERM=" + term, context.tally, "browse", PROFILE], context.directory, environment)
         context.check(terminal.expect("cannot draw on a terminal of the kind " + term), f"{term}: does not say why it cannot draw")
         context.equal(terminal.wait(), 2, f"{term}: status")

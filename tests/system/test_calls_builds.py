@@ -66,7 +66,7 @@ def mix(name):
             comparison = calls.Comparison(by_callee(calls.truths(profile.output)), by_callee(calls.edges(profile)), uncovered=uncovered)
             context.check(not comparison.wrong, "\n".join(comparison.wrong))
             context.check(comparison.right >= 9, f"only {comparison.right} functions to compare")
-            context.note("not all counted, as tally says: " + ", ".join(comparison.told))
+            context.note("not all counted, as tally says: " + ", ".join(comparison.reported))
         else:
             calls.check(context, profile, least=12, may_miss=True)
     return run

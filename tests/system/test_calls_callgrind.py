@@ -80,15 +80,15 @@ class Everything:
 
 @tap.case
 def comparison_sees_differences(context):
-    """One call more, one edge more, one caller not known: each is told."""
+    """One call more, one edge more, one caller not known: each is reported."""
     trace = callgrind_edges.parse(WRITTEN.splitlines())
     one, two = "/bin/one", "/lib/two.so"
     rows = [(8, "direct", (one, 0x1008), (one, 0x1100), "leaf"), (1, "indirect", (one, 0x1011), (two, 0x40), "far"),
             (5, "direct", (one, 0x1024), (one, 0x1100), "leaf"), (1, "tail", None, (two, 0x80), None),
             (3, "direct", (one, 0x1000), (two, 0x90), None)]
     comparison = callgrind_edges.Comparison(trace, rows, frames=Everything())
-    told = {(site, callee): (got, wanted) for site, callee, got, wanted in comparison.differences}
-    context.equal(told, {((one, 0x1004), (one, 0x1100)): (8, 7), ((one, 0x1104), (two, 0x80)): (0, 2),
+    reported = {(site, callee): (got, wanted) for site, callee, got, wanted in comparison.differences}
+    context.equal(reported, {((one, 0x1004), (one, 0x1100)): (8, 7), ((one, 0x1104), (two, 0x80)): (0, 2),
                          ((one, 0x1000), (two, 0x90)): (3, 0)}, "differences")
     context.equal(comparison.equal, 2, "edges that agree")
     context.equal(dict(comparison.unknown), {(two, 0x80): 1}, "calls without a caller")
@@ -96,15 +96,15 @@ def comparison_sees_differences(context):
 
 @tap.case
 def truth_sees_differences(context):
-    """What the other tests rely on: each kind of disagreement is told, and agreement is not."""
+    """What the other tests rely on: each kind of disagreement is reported, and agreement is not."""
     truth = [(1, "a", "b", "direct", 5), (2, "a", "b", "direct", 1), (1, "*", "c", "", 2), (1, "d", "b", "", 4)]
     right = [(None, "a", "b", "direct", 6), (None, "x", "c.part.0", "entry", 2), (None, "d(int)", "b", "tail", 4), (None, "m", "n", "direct", 9)]
     context.equal(calls.Comparison(truth, right).wrong, [], "complaints about what is right")
     context.equal(calls.Comparison(truth, right).right, 3, "edges that agree")
     for wrong, word in ((right[1:], "counted 0"), ([*right, (None, None, "b", "tail", 1)], "no such call"), ([*right, (None, "a", "b", "direct", 1)], "counted 7"),
                         ([(None, "a", "b", "indirect", 6), *right[1:]], "(indirect)")):
-        told = calls.Comparison(truth, wrong).wrong
-        context.check(told and any(word in line for line in told), f"{word} is not told: {told}")
+        reported = calls.Comparison(truth, wrong).wrong
+        context.check(reported and any(word in line for line in reported), f"{word} is not reported: {reported}")
     by_process = [(1, "a", "b", "direct", 5), (2, "a", "b", "direct", 1), (1, "x", "c", "", 2), (1, "d", "b", "", 4)]
     context.equal(calls.Comparison(truth, by_process, by_process=True).wrong, [], "complaints by process")
     by_process[0], by_process[1] = (1, "a", "b", "direct", 4), (2, "a", "b", "direct", 2)

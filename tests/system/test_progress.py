@@ -1,6 +1,6 @@
 """What is drawn while a command takes longer than half a second: on a terminal, and nowhere else.
 
-A profile is made large enough for its loading to be told of, and strace makes its loading slow, so that it takes as long as
+A profile is made large enough for its loading to be reported, and strace makes its loading slow, so that it takes as long as
 this on any machine.
 """
 import os
@@ -11,7 +11,7 @@ import tally
 import tap
 from terminal import Terminal
 
-MORE = 40000  # rows; loading is told of every few thousand
+MORE = 40000  # rows; loading is reported every few thousand
 SLOW = ["strace", "-qq", "-e", "trace=fcntl", "-e", "inject=fcntl:delay_enter=80000"]  # a database is locked some times
 
 

@@ -14,7 +14,7 @@ harm.row("filter_by_syscall", source="filter.c", command=["{program}", "x"], sta
 
 
 def says_valgrind(context, profile, mode, result):
-    """What is not recorded is told, with the reason, and nothing is called exact or complete without a word of it."""
+    """What is not recorded is reported, with the reason, and nothing is called exact or complete without a word of it."""
     if mode == "time":
         return
     context.check(b"it is run by Valgrind" in result.errors, f"mode {mode} does not say why: {result.errors!r}")
