@@ -253,14 +253,10 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(the_second_time_it_is_mapped),
-        CASE(damage_is_found_and_mended),
-        CASE(what_others_may_write_is_not_used),
-        CASE(links_are_not_followed),
-        CASE(the_limit_holds_and_the_oldest_go),
-        CASE(no_build_id_no_file),
-        CASE(works_without_a_directory),
-        CASE(the_default_is_ones_own),
+        CASE(the_second_time_it_is_mapped),      CASE(damage_is_found_and_mended),
+        CASE(what_others_may_write_is_not_used), CASE(links_are_not_followed),
+        CASE(the_limit_holds_and_the_oldest_go), CASE(no_build_id_no_file),
+        CASE(works_without_a_directory),         CASE(the_default_is_ones_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
