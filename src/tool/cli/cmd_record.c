@@ -32,12 +32,12 @@
 #include "collect_agent_functions.h"
 #include "collect_session.h"
 #include "profile_extent.h"
-#include "report_calls.h"
 #include "report_counted.h"
 #include "report_heap.h"
 #include "report_losses.h"
-#include "report_text.h"
 #include "symbol_name.h"
+#include "view_calls.h"
+#include "view_text.h"
 #include "wire_loss.h"
 
 enum { NOT_STARTED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 };
@@ -839,7 +839,7 @@ static const char *describe_status(int status, char *text, size_t size)
 static void add_figure(struct base_text *line, const char *before, uint64_t figure, const char *unit)
 {
     base_text_add(line, before);
-    report_text_count(line, figure);
+    view_text_count(line, figure);
     base_text_add(line, unit);
 }
 
@@ -955,7 +955,7 @@ static void add_calls(struct base_text *figures, const struct profile *profile)
         base_text_add(figures, ", no calls counted");
         return;
     }
-    report_calls_count(profile, &calls, &edges);
+    view_calls_count(profile, &calls, &edges);
     add_figure(figures, ", ", calls, " calls");
     add_figure(figures, " on ", edges, " edges");
 }
