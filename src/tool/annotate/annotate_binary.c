@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base_search.h"
 #include "code_aarch64.h"
 
 /* --- opening --- */
@@ -246,17 +247,10 @@ void annotate_binary_code_free(struct annotate_code *code)
 size_t annotate_binary_instruction(const struct annotate_code *code, uint64_t address)
 {
     const struct code_instructions *all = &code->instructions;
-    size_t low = 0, high = all->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (all->items[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (!low || address - all->items[low - 1].address >= all->items[low - 1].length)
+    size_t count = base_search_up_to(all->items, all->count, address, address);
+    if (!count || address - all->items[count - 1].address >= all->items[count - 1].length)
         return SIZE_MAX;
-    return low - 1;
+    return count - 1;
 }
 
 size_t annotate_binary_lines(struct annotate_binary *binary, uint64_t address,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "base_read.h"
 
 enum { FILE_MOST = 64 << 20 }; /* bytes: nobody writes more by hand, and generators seldom do */
 
@@ -67,18 +68,12 @@ static int read_bytes(struct annotate_source_file *file)
     int descriptor = open_plain(file->path, &status);
     if (descriptor < 0)
         return errno;
-    size_t size = (size_t)status.st_size;
+    struct base_text text = {0};
     file->changed = status.st_mtim.tv_sec;
-    file->bytes = malloc(size + 1);
-    while (file->bytes && file->size < size) {
-        ssize_t got = read(descriptor, file->bytes + file->size, size - file->size);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        file->size += (size_t)got;
-    }
+    base_read(descriptor, (size_t)status.st_size, &text); /* what cannot be read is missing below */
     close(descriptor);
+    file->size = text.length;
+    file->bytes = base_text_detach(&text);
     return file->bytes ? 0 : ENOMEM;
 }
 

@@ -24,6 +24,7 @@
 
 #include "base_error.h"
 #include "base_options.h"
+#include "base_quote.h"
 #include "base_terminal.h"
 #include "base_text.h"
 #include "base_wait.h"
@@ -516,23 +517,11 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
     return BASE_OK;
 }
 
-static void add_quoted(struct base_text *line, const char *word)
-{
-    bool plain = *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                             "_-./=:,+@%^")];
-    if (line->length)
-        base_text_add(line, " ");
-    base_text_add(line, plain ? "" : "'");
-    for (const char *at = word; *at; at++)
-        base_text_add(line, *at == '\'' && !plain ? "'\\''" : (char[]){*at, 0});
-    base_text_add(line, plain ? "" : "'");
-}
-
 static void describe_target(const struct record_wish *wish, char *const *words, int count,
                             struct base_text *line)
 {
     for (int i = 0; i < count; i++)
-        add_quoted(line, words[i]);
+        base_quote_word(line, words[i]);
     if (wish->system)
         base_text_add(line, "the whole machine");
     if (wish->cgroup)
