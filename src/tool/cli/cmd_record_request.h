@@ -1,0 +1,60 @@
+/* cmd_record_request.h - what a command line of tally record asks for. Context: tool, one thread. */
+#ifndef CMD_RECORD_REQUEST_H
+#define CMD_RECORD_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base_error.h"
+#include "base_options.h"
+#include "base_text.h"
+#include "cli_pids.h"
+#include "collect_agent_functions.h"
+#include "collect_agent_named.h"
+#include "collect_session.h"
+
+enum { CMD_RECORD_GLOBS = 256 };
+
+enum cmd_record_time { CMD_RECORD_TIME_CPU, CMD_RECORD_TIME_USER, CMD_RECORD_TIME_REAL };
+
+/* Globs as typed: texts between commas, cut out of a copy. */
+struct cmd_record_globs {
+    const char *items[CMD_RECORD_GLOBS];
+    size_t count;
+};
+
+struct cmd_record_request {
+    const char *output, *cgroup, *cpus;
+    double rate_hz; /* 0: not said */
+    uint64_t duration_ns, max_nodes;
+    int time_kind; /* enum cmd_record_time */
+    int engine;    /* enum collect_engine */
+    int stacks;    /* enum collect_stacks */
+    int overhead;  /* enum profile_heap_overhead */
+    int empty;     /* enum profile_heap_empty */
+    struct collect_agent_named named;
+    bool system, kernel, follow, debuginfod, verbose, calls, no_time, heap, throws, fds, instrumented;
+    uint64_t heap_sample_bytes, agent_memory;
+    uint64_t timeline_bytes; /* 0: no timeline */
+    struct patch_function_wish functions[CMD_RECORD_GLOBS];
+    size_t function_count;
+    struct cmd_record_globs call_names, call_images;
+    struct cli_pids pids;
+};
+
+/* tally record, its options read into a struct cmd_record_request. */
+extern const struct base_options_command cmd_record_command;
+
+/* Do the options go together? `words` is how many the command to run has. Else BASE_EUSAGE with the reason.
+ * cmd_record_check.c */
+int cmd_record_check(const struct cmd_record_request *request, int words, struct base_error *error);
+
+/* What is recorded, in words: the command line, or the processes. */
+void cmd_record_describe(const struct cmd_record_request *request, const struct base_options_rest *rest,
+                         struct base_text *line);
+
+/* The same as a session wants it. All strings stay the request's, and `line`. */
+struct collect_options cmd_record_session_options(const struct cmd_record_request *request,
+                                                  const struct base_options_rest *rest, const char *line);
+
+#endif
