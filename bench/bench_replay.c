@@ -5,7 +5,7 @@
  *
  * COMMAND (for sh) is sampled while it runs, and its raw records are kept in a file's pages, so that they do
  * not count as memory. "hour" sends its samples again and again, with the time moving on and 16 thread
- * numbers, through the code that a recording runs (collect_stream: unwinding, tree, cells), writing what
+ * numbers, through the code that a recording runs (sample_stream: unwinding, tree, cells), writing what
  * changed as often as a recording does. "nodes" varies the captured stacks below a random depth until the
  * tree is as large as wanted. Prints "name value unit" lines. */
 #include <errno.h>
@@ -22,11 +22,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collect_launch.h"
-#include "collect_ring.h"
-#include "collect_stream.h"
-#include "collect_time.h"
+#include "perf_ring.h"
+#include "perf_time.h"
 #include "profile_store.h"
+#include "record_launch.h"
+#include "sample_stream.h"
 
 enum { RATE = 999, THREADS = 16, HOUR_S = 3600, NODES = 1000000 };
 static const size_t CAPTURE_LIMIT = (size_t)1 << 30;
@@ -34,7 +34,7 @@ static const size_t CAPTURE_LIMIT = (size_t)1 << 30;
 struct capture {
     uint8_t *bytes; /* records back to back; a shared mapping of a deleted file */
     size_t size;
-    struct collect_event_form form;
+    struct perf_event_form form;
     uint64_t samples;
 };
 
@@ -67,31 +67,31 @@ static void map_capture(struct capture *capture, const char *output)
         fail("mmap", NULL);
 }
 
-static void keep_records(struct capture *capture, struct collect_rings *rings, uint64_t horizon)
+static void keep_records(struct capture *capture, struct perf_rings *rings, uint64_t horizon)
 {
     const struct perf_event_header *header;
     uint64_t time;
-    collect_rings_refresh(rings);
-    while ((header = collect_rings_next(rings, horizon, &time))) {
+    perf_rings_refresh(rings);
+    while ((header = perf_rings_next(rings, horizon, &time))) {
         if (capture->size + header->size <= CAPTURE_LIMIT) {
             memcpy(capture->bytes + capture->size, header, header->size);
             capture->size += header->size;
             capture->samples += header->type == PERF_RECORD_SAMPLE;
         }
-        collect_rings_pop(rings);
+        perf_rings_pop(rings);
     }
 }
 
-static pid_t start_command(struct collect_time *time, const char *command)
+static pid_t start_command(struct perf_time *time, const char *command)
 {
     struct base_error error = {0};
-    struct collect_launch launch;
-    struct collect_launch_legacy legacy = {.descriptors = time->descriptors, .nice = 0};
+    struct record_launch launch;
+    struct record_launch_legacy legacy = {.descriptors = time->descriptors, .nice = 0};
     char shell[] = "sh", option[] = "-c";
     char *argv[] = {shell, option, (char *)(uintptr_t)command, NULL};
     sigemptyset(&legacy.signals);
-    if (collect_launch_prepare(&launch, argv, &legacy, &error) < 0 ||
-        collect_time_open_child(time, launch.pid, &error) < 0 || collect_launch_go(&launch, "sh", &error) < 0)
+    if (record_launch_prepare(&launch, argv, &legacy, &error) < 0 ||
+        perf_time_open_child(time, launch.pid, &error) < 0 || record_launch_go(&launch, "sh", &error) < 0)
         fail("cannot start the command", &error);
     return launch.pid;
 }
@@ -99,22 +99,22 @@ static pid_t start_command(struct collect_time *time, const char *command)
 static void take_capture(struct capture *capture, const char *command, const char *output)
 {
     struct base_error error = {0};
-    struct collect_rings rings = {0};
-    struct collect_time time = {.rate_hz = RATE,
-                                .form = {.want_kernel_time = true, .inherit = true, .stack_copy = 16384}};
+    struct perf_rings rings = {0};
+    struct perf_time time = {.rate_hz = RATE,
+                             .form = {.want_kernel_time = true, .inherit = true, .stack_copy = 16384}};
     map_capture(capture, output);
-    if (collect_time_init(&time, &rings, NULL, &error) < 0)
+    if (perf_time_init(&time, &rings, NULL, &error) < 0)
         fail("perf_event", &error);
     pid_t pid = start_command(&time, command);
     while (waitpid(pid, NULL, WNOHANG) == 0) {
         usleep(20000);
         keep_records(capture, &rings, clock_ns(CLOCK_MONOTONIC) - 20000000);
     }
-    collect_time_disable(&time);
+    perf_time_disable(&time);
     keep_records(capture, &rings, UINT64_MAX - 1);
     capture->form = time.form;
-    collect_time_free(&time);
-    collect_rings_free(&rings);
+    perf_time_free(&time);
+    perf_rings_free(&rings);
     if (!capture->samples)
         fail("no samples were captured", &(struct base_error){"the command used no CPU time"});
 }
@@ -160,26 +160,26 @@ static void print_end(const char *mode, struct profile_store *store, struct prof
 
 /* --- an hour on 16 threads --- */
 
-static struct collect_stream new_stream(const struct capture *capture, struct profile *profile)
+static struct sample_stream new_stream(const struct capture *capture, struct profile *profile)
 {
     struct base_error error = {0};
-    struct collect_stream stream = {
+    struct sample_stream stream = {
         .profile = profile, .form = &capture->form, .follow = true, .sample_value = 1000000000 / RATE};
     stream.counter = (uint16_t)profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
-    if (collect_stream_init(&stream, &error) < 0)
+    if (sample_stream_init(&stream, &error) < 0)
         fail("stream", &error);
     return stream;
 }
 
 /* pid and tid stand together behind the identifier and the address of a sample; the time behind them. */
-static void send_again(struct collect_stream *stream, uint8_t *record, uint32_t thread, uint64_t time)
+static void send_again(struct sample_stream *stream, uint8_t *record, uint32_t thread, uint64_t time)
 {
     uint32_t pid, tid;
     memcpy(&pid, record + 24, sizeof pid);
     tid = pid * THREADS + thread;
     memcpy(record + 28, &tid, sizeof tid);
     memcpy(record + 32, &time, sizeof time);
-    collect_stream_record(stream, (const struct perf_event_header *)(const void *)record, time);
+    sample_stream_record(stream, (const struct perf_event_header *)(const void *)record, time);
 }
 
 static void replay_hour(const struct capture *capture, const char *output)
@@ -191,14 +191,14 @@ static void replay_hour(const struct capture *capture, const char *output)
     uint8_t *record = malloc(1 << 16);
     if (!profile || !record || profile_store_create(output, &store, &error) < 0)
         fail(output, &error);
-    struct collect_stream stream = new_stream(capture, profile);
+    struct sample_stream stream = new_stream(capture, profile);
     uint64_t wanted = (uint64_t)RATE * HOUR_S * THREADS, sent = 0, time = 0, peak = 0;
     uint64_t start_cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     for (size_t at = 0; at < capture->size; at += record_at(capture, at)->size) {
         const struct perf_event_header *header = record_at(capture, at);
         if (header->type == PERF_RECORD_SAMPLE)
             memcpy(&time, (const uint8_t *)header + 32, sizeof time);
-        collect_stream_record(&stream, header, time);
+        sample_stream_record(&stream, header, time);
     }
     while (sent < wanted) {
         for (size_t at = 0; at < capture->size && sent < wanted; at += record_at(capture, at)->size) {
@@ -215,7 +215,7 @@ static void replay_hour(const struct capture *capture, const char *output)
         peak = now > peak ? now : peak;
     }
     print_figure(mode, "samples", (double)stream.samples, "samples");
-    collect_stream_free(&stream);
+    sample_stream_free(&stream);
     free(record);
     print_end(mode, store, profile, peak, start_cpu);
     profile_free(profile);
@@ -260,10 +260,10 @@ static void replay_nodes(const struct capture *capture, const char *output)
     if (!seed || !profile || profile_store_create(output, &store, &error) < 0)
         fail(output, &error);
     profile->max_nodes = 2 * NODES;
-    struct collect_stream stream = new_stream(capture, seed);
+    struct sample_stream stream = new_stream(capture, seed);
     for (size_t at = 0; at < capture->size; at += record_at(capture, at)->size)
-        collect_stream_record(&stream, record_at(capture, at), time++);
-    collect_stream_free(&stream);
+        sample_stream_record(&stream, record_at(capture, at), time++);
+    sample_stream_free(&stream);
     uint32_t process = profile_process(profile, 1, 0);
     uint32_t where[2] = {profile_thread(profile, process, 1),
                          profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM)};

@@ -1,7 +1,7 @@
 /* Instrumented functions: those that tell of themselves, built with -finstrument-functions.
  *
  * Such a function calls __cyg_profile_func_enter when it begins and __cyg_profile_func_exit when it ends,
- * each with its own address and the one that it will return to. Both calls come by here (patch_linkage.h), at
+ * each with its own address and the one that it will return to. Both calls come by here (plan_linkage.h), at
  * tens of millions a second, so what happens is little: no stack is walked. A thread keeps the *path* of its
  * open calls; who enters is a child of the last one, found in a small table by (parent, place of the call),
  * and the time since the thread's last event belongs to who was innermost. Nothing is open-ended: a program

@@ -7,7 +7,7 @@
  * once writes the change down, and whoever has the lock makes all that are written down, in their order,
  * before a change of its own and before it gives the lock back. Where many are written down their writers
  * rest a little, two milliseconds at most; where there is no place for one more, it is a counted loss. So are
- * those that wait when the process ends, by tally (collect_heap.c).
+ * those that wait when the process ends, by tally (shared_heap.c).
  *
  * Order. The kernel maps and unmaps before this table learns of it, in whatever order threads come here. What
  * is unmapped may be mapped again by another thread, and be entered, before the first one comes to strike it

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "elf_image.h"
-#include "elf_maps.h"
 #include "fuzz_file.h"
+#include "proc_maps.h"
 #include "symbol.h"
 
 /* --- what an image answers --- */
@@ -171,13 +171,13 @@ static bool try_maps(uint64_t seed)
         "7ffc00000000-7ffc00021000 rw-s 00000000 00:00 0                          [stack]\n"
         "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
     uint64_t random = seed ^ 0x6d617073;
-    struct elf_maps maps;
+    struct proc_maps maps;
     char *damaged = damaged_text(text, "0123456789abcdefrwxps-: \n/\\()[]\t\xff", &random);
     bool fine = true;
-    if (elf_maps_parse(damaged, &maps, NULL) == BASE_OK) {
+    if (proc_maps_parse(damaged, &maps, NULL) == BASE_OK) {
         for (size_t i = 0; i < maps.count; i++)
             fine = fine && maps.items[i].start <= maps.items[i].end && strlen(maps.items[i].path) < TEXT_MAX;
-        elf_maps_free(&maps);
+        proc_maps_free(&maps);
     }
     if (!fine)
         fprintf(stderr, "fuzz_elf: mappings, seed %lu\n", seed);

@@ -36,7 +36,7 @@ BUILDS = {
 # Calls that tally leaves alone there, and says so; the rest must be right.
 LEFT = {"O2_retpoline": {"mix_add", "mix_subtract", "mix_negate", "mix_leaf", "mix_compare"}}
 # Functions without padding between them: there is no room for the islands of two-byte jumps to other functions, nor for hooks of the shortest
-# ones. Which of the callers jumped is not known then (patch_block.h); how often each function was called is.
+# ones. Which of the callers jumped is not known then (stub_block.h); how often each function was called is.
 PACKED = {"Os", "Os_cet_lto", "O2_unaligned", "clang_Oz"}
 
 

@@ -21,7 +21,7 @@
  *
  * Entries of the agent (symbols of its image): agent_entry_* below, called by stubs with r11 = struct
  * wire_hook (wire_hook.h); agent_parameters is the struct wire_agent_parameters that the loader fills in
- * (patch_agent_write).
+ * (loader_write).
  *
  * --- reading cells --- The tree: node 0 is nothing. A node with parent 0 is a root: pc = enum
  * wire_agent_collector, cookie = a number of threads' group; several roots with one collector are one tree,
@@ -111,7 +111,7 @@ enum wire_agent_control_flag {
         8, /* pages of blocks are looked at before their release: those of zeros count (--empty) */
     WIRE_AGENT_FILL = 16,   /* blocks are filled with the pattern first (--empty=init) */
     WIRE_AGENT_UNUSED = 32, /* ... and pages count that still hold it (--empty=unused) */
-    WIRE_AGENT_COMMIT = 64, /* pages are made before they are touched (patch_commit.h) */
+    WIRE_AGENT_COMMIT = 64, /* pages are made before they are touched (proc_commit.h) */
 };
 
 struct wire_agent_control {
@@ -852,7 +852,7 @@ enum wire_agent_parameter_flag {
 };
 
 /* --- functions that can be hooked: enum and the image's symbol that is its handler ---
- * A name that is not in the image (patch_agent_image_symbol false) is not built: leave the function alone. */
+ * A name that is not in the image (loader_image_symbol false) is not built: leave the function alone. */
 #define WIRE_AGENT_ENTRIES(X)                                                                                \
     X(MALLOC, "agent_entry_malloc")             /* (size, ...): malloc, new(nothrow) */                      \
     X(CALLOC, "agent_entry_calloc")             /* (count, size) */                                          \

@@ -5,10 +5,10 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "calls_probe.h"
 #include "cli_doctor.h"
-#include "collect_calls_probe.h"
-#include "collect_event.h"
-#include "collect_filter.h"
+#include "perf_event.h"
+#include "perf_filter.h"
 
 static bool may_all(const struct cli_doctor *doctor)
 {
@@ -40,12 +40,12 @@ void cli_doctor_check_kernel(struct cli_doctor *doctor)
 /* Exactly what `tally record` would open. */
 void cli_doctor_check_perf(struct cli_doctor *doctor)
 {
-    struct collect_event_form form = {.want_kernel_time = true,
-                                      .want_kernel_frames = true,
-                                      .stacks = COLLECT_STACKS_FULL,
-                                      .stack_copy = 16384};
+    struct perf_event_form form = {.want_kernel_time = true,
+                                   .want_kernel_frames = true,
+                                   .stacks = PERF_STACKS_FULL,
+                                   .stack_copy = 16384};
     struct base_error error = {0};
-    int result = collect_event_probe(&form, &error);
+    int result = perf_event_probe(&form, &error);
     doctor->sampled = result == BASE_OK;
     struct cli_doctor_line *line =
         cli_doctor_add(doctor, "perf_event_open", result == BASE_OK ? CLI_DOCTOR_OK : CLI_DOCTOR_MISSING);
@@ -185,13 +185,13 @@ void cli_doctor_check_ptrace(struct cli_doctor *doctor)
 /* Exactly what `tally record` would load for programs of many short-lived threads or processes. */
 void cli_doctor_check_short_lives(struct cli_doctor *doctor)
 {
-    struct collect_filter filter;
+    struct perf_filter filter;
     struct base_error error = {0};
-    int result = collect_filter_open(&filter, true, &error);
+    int result = perf_filter_open(&filter, true, &error);
     struct cli_doctor_line *line =
         cli_doctor_add(doctor, "bpf", result == BASE_OK ? CLI_DOCTOR_OK : CLI_DOCTOR_LIMITED);
     if (result == BASE_OK) {
-        collect_filter_close(&filter);
+        perf_filter_close(&filter);
         cli_doctor_explain(line, "tried: threads and processes are sampled however short they live");
         return;
     }
@@ -224,7 +224,7 @@ static bool kernel_names_shown(const struct cli_doctor *doctor, bool *readable)
 void cli_doctor_check_calls(struct cli_doctor *doctor)
 {
     struct base_error error = {0};
-    int result = collect_calls_probe(&error);
+    int result = calls_probe(&error);
     struct cli_doctor_line *line =
         cli_doctor_add(doctor, "calls", result == BASE_OK ? CLI_DOCTOR_OK : CLI_DOCTOR_LIMITED);
     if (result == BASE_OK)

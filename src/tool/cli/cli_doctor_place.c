@@ -12,9 +12,9 @@
 
 #include "cfi.h"
 #include "cli_doctor.h"
-#include "collect_cgroup.h"
-#include "collect_namespace.h"
 #include "elf_image.h"
+#include "proc_cgroup.h"
+#include "proc_namespace.h"
 #include "symbol.h"
 
 /* The soft limit is raised to the hard one while recording; attaching takes an event a CPU and thread at
@@ -43,13 +43,13 @@ void cli_doctor_check_descriptors(struct cli_doctor *doctor)
 void cli_doctor_check_processes(struct cli_doctor *doctor)
 {
     static const char *const remedies[] = {
-        [COLLECT_NAMESPACE_NO_PROC] = "sudo mount -t proc proc /proc",
-        [COLLECT_NAMESPACE_STRANGE_PROC] =
+        [PROC_NAMESPACE_NO_PROC] = "sudo mount -t proc proc /proc",
+        [PROC_NAMESPACE_STRANGE_PROC] =
             "sudo unshare --mount-proc tally record ...", /* nobody else's /proc changes */
-        [COLLECT_NAMESPACE_STRANGE_CHILDREN] = "sudo unshare --pid --fork --mount-proc tally record ..."};
+        [PROC_NAMESPACE_STRANGE_CHILDREN] = "sudo unshare --pid --fork --mount-proc tally record ..."};
     struct base_error why = {0};
-    enum collect_namespace found = collect_namespace_look();
-    if (doctor->root[0] || found == COLLECT_NAMESPACE_OWN || collect_namespace_check(&why) == BASE_OK)
+    enum proc_namespace found = proc_namespace_look();
+    if (doctor->root[0] || found == PROC_NAMESPACE_OWN || proc_namespace_check(&why) == BASE_OK)
         return;
     struct cli_doctor_line *line = cli_doctor_add(doctor, "processes", CLI_DOCTOR_MISSING);
     why.text[strcspn(why.text, ":")] = '\0';
@@ -80,7 +80,7 @@ void cli_doctor_check_memory(struct cli_doctor *doctor)
 void cli_doctor_check_cgroup(struct cli_doctor *doctor)
 {
     char path[512], place[256];
-    bool there = collect_cgroup_mount(doctor->root, place, sizeof place);
+    bool there = proc_cgroup_mount(doctor->root, place, sizeof place);
     struct cli_doctor_line *line =
         cli_doctor_add(doctor, "cgroup v2", there ? CLI_DOCTOR_OK : CLI_DOCTOR_LIMITED);
     if (there)

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "collect_event.h"
+#include "perf_event.h"
 
 #define DEVICES "/sys/bus/event_source/devices"
 
@@ -58,7 +58,7 @@ static struct cli_probe *add(struct list *list, const char *group, const char *n
 
 void cli_probe_explain(int number, const struct perf_event_attr *attr, char why[CLI_PROBE_WHY])
 {
-    int64_t paranoid = collect_event_setting("/proc/sys/kernel/perf_event_paranoid", 2);
+    int64_t paranoid = perf_event_setting("/proc/sys/kernel/perf_event_paranoid", 2);
     switch (number) {
     case EACCES:
         snprintf(why, CLI_PROBE_WHY, "not permitted: perf_event_paranoid is %" PRId64, paranoid);
@@ -110,7 +110,7 @@ static void try_on_self(struct cli_probe *probe, struct perf_event_attr *attr)
         event = open_event(attr, 0, -1);
         if (event >= 0)
             snprintf(probe->why, sizeof probe->why, "in user mode only: perf_event_paranoid is %" PRId64,
-                     collect_event_setting("/proc/sys/kernel/perf_event_paranoid", 2));
+                     perf_event_setting("/proc/sys/kernel/perf_event_paranoid", 2));
     }
     probe->available = event >= 0;
     if (event < 0) {
@@ -144,7 +144,7 @@ static int64_t tracepoint_number(const char *name)
     for (size_t i = 0; i < 2 && number < 0; i++) {
         char path[256];
         snprintf(path, sizeof path, "%s/events/%s/id", folders[i], name);
-        number = collect_event_setting(path, -1);
+        number = perf_event_setting(path, -1);
     }
     return number;
 }
@@ -186,7 +186,7 @@ static void try_energy(struct list *list)
 {
     static const char *const names[] = {"energy-pkg", "energy-cores", "energy-ram", "energy-gpu",
                                         "energy-psys"};
-    int64_t type = collect_event_setting(DEVICES "/power/type", -1);
+    int64_t type = perf_event_setting(DEVICES "/power/type", -1);
     size_t before = list->count;
     for (size_t i = 0; type >= 0 && i < sizeof names / sizeof *names; i++) {
         char path[128];
@@ -197,7 +197,7 @@ static void try_energy(struct list *list)
             continue;
         attr.config = config;
         struct cli_probe *probe = add(list, "energy", names[i]);
-        int event = open_event(&attr, -1, (int)collect_event_setting(DEVICES "/power/cpumask", 0));
+        int event = open_event(&attr, -1, (int)perf_event_setting(DEVICES "/power/cpumask", 0));
         probe->available = event >= 0;
         if (event >= 0)
             close(event);
@@ -213,7 +213,7 @@ static void try_device(struct list *list, const char *name, const char *group, c
 {
     char path[128];
     snprintf(path, sizeof path, DEVICES "/%s/type", name);
-    int64_t type = collect_event_setting(path, -1);
+    int64_t type = perf_event_setting(path, -1);
     struct cli_probe *probe = add(list, group, name);
     if (type < 0) {
         snprintf(probe->why, sizeof probe->why, "%s", without);

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "cli_progress.h"
-#include "collect_resolve.h"
 #include "profile_period.h"
 #include "profile_store.h"
+#include "sample_resolve.h"
 #include "view_text.h"
 
 struct loading {
@@ -32,9 +32,9 @@ static void show_naming(void *context, size_t done, size_t total)
 static int resolve(struct profile *profile, bool lines, bool debuginfod, struct loading *loading,
                    struct base_error *error)
 {
-    struct collect_resolve_options options = {
+    struct sample_resolve_options options = {
         .debuginfod = debuginfod, .lines = lines, .progress = show_naming, .context = loading};
-    return collect_resolve(profile, &options, error);
+    return sample_resolve(profile, &options, error);
 }
 
 int cli_profile_load(const char *path, bool lines, bool debuginfod, struct profile **loaded,

@@ -6,9 +6,9 @@
 #include "cli.h"
 #include "cli_output.h"
 #include "cli_pids.h"
-#include "collect_namespace.h"
-#include "collect_owner.h"
-#include "collect_remains.h"
+#include "proc_namespace.h"
+#include "proc_owner.h"
+#include "remains.h"
 
 struct detach_wish {
     struct cli_pids pids;
@@ -48,7 +48,7 @@ static const struct base_options_command detach_command = {
     .notes = notes,
 };
 
-static void print_json(pid_t pid, const struct collect_calls_cleaned *cleaned)
+static void print_json(pid_t pid, const struct remains_cleaned *cleaned)
 {
     printf("{\"pid\": %d, \"mappings\": %llu, \"places\": %llu, \"bytes_left\": %llu, \"files_unreadable\": "
            "%llu}\n",
@@ -56,7 +56,7 @@ static void print_json(pid_t pid, const struct collect_calls_cleaned *cleaned)
            (unsigned long long)cleaned->bytes_left, (unsigned long long)cleaned->unreadable);
 }
 
-static void print_words(pid_t pid, const struct collect_calls_cleaned *cleaned)
+static void print_words(pid_t pid, const struct remains_cleaned *cleaned)
 {
     if (!cleaned->mappings) {
         printf("process %d: nothing of tally's is in it\n", (int)pid);
@@ -81,11 +81,11 @@ static void print_words(pid_t pid, const struct collect_calls_cleaned *cleaned)
 /* CLI_OK, 1: something stays, CLI_FAILED. */
 static int detach(const struct detach_wish *wish, pid_t pid)
 {
-    struct collect_calls_cleaned cleaned;
+    struct remains_cleaned cleaned;
     struct base_error error = {0};
-    int owned = -1, result = collect_owner_take(pid, &owned, &error);
+    int owned = -1, result = proc_owner_take(pid, &owned, &error);
     if (result == BASE_OK)
-        result = collect_remains_remove(pid, &cleaned, &error);
+        result = remains_remove(pid, &cleaned, &error);
     if (owned >= 0)
         close(owned);
     if (result < 0)
@@ -109,7 +109,7 @@ int cmd_detach(int argc, char **argv)
         base_fail(&error, BASE_EUSAGE, "which process? (-p PID)");
         return cli_fail_command(detach_command.name, &error);
     }
-    if (collect_namespace_check(&error) < 0)
+    if (proc_namespace_check(&error) < 0)
         return cli_fail(&error);
     for (size_t i = 0; i < wish.pids.count; i++) {
         status = detach(&wish, wish.pids.items[i]);

@@ -5,10 +5,10 @@
 #include "cli.h"
 #include "cli_profile.h"
 #include "cli_progress.h"
-#include "collect_resolve.h"
 #include "import.h"
 #include "import_file.h"
 #include "profile_store.h"
+#include "sample_resolve.h"
 
 struct import_wish {
     int format; /* -1: not said */
@@ -96,9 +96,9 @@ static void show(void *context, size_t done, size_t total)
 static int name_all(struct profile *profile, bool debuginfod, struct base_error *error)
 {
     struct cli_progress progress = cli_progress_begin();
-    struct collect_resolve_options options = {
+    struct sample_resolve_options options = {
         .debuginfod = debuginfod, .lines = true, .progress = show, .context = &progress};
-    int result = collect_resolve(profile, &options, error);
+    int result = sample_resolve(profile, &options, error);
     cli_progress_end(&progress);
     return result;
 }

@@ -6,12 +6,12 @@
 #include "base_json.h"
 #include "base_text.h"
 #include "base_wrap.h"
+#include "calls_probe.h"
 #include "cli.h"
 #include "cli_output.h"
 #include "cli_probe.h"
-#include "collect_agent_timer.h"
-#include "collect_calls_probe.h"
-#include "collect_event.h"
+#include "perf_event.h"
+#include "probe_timer.h"
 
 struct list_wish {
     bool json;
@@ -45,11 +45,10 @@ enum { NAME_COLUMN = 28, WHY_COLUMN = 33, WIDTH = 80 };
 /* What keeps it from working keeps the clock from being opened, too. */
 static void probe_time(struct cli_probe *probe, const struct cli_probe *clock)
 {
-    struct collect_event_form form = {
-        .want_kernel_time = true, .stacks = COLLECT_STACKS_FULL, .stack_copy = 16384};
+    struct perf_event_form form = {.want_kernel_time = true, .stacks = PERF_STACKS_FULL, .stack_copy = 16384};
     struct base_error error = {0};
     *probe = (struct cli_probe){.group = "collector", .name = "time"};
-    probe->available = collect_event_probe(&form, &error) == BASE_OK;
+    probe->available = perf_event_probe(&form, &error) == BASE_OK;
     const char *why = probe->available ? form.why_no_kernel_time : clock->available ? error.text : clock->why;
     snprintf(probe->why, sizeof probe->why, "%.*s", CLI_PROBE_WHY - 1, why);
 }
@@ -57,10 +56,10 @@ static void probe_time(struct cli_probe *probe, const struct cli_probe *clock)
 /* The kernel must be new enough besides, and is asked less often than it could be. */
 static void probe_timers(struct cli_probe *probe)
 {
-    struct collect_agent_timers timers;
+    struct shared_timers timers;
     struct base_error error = {0};
     double rate = RATE_HZ;
-    probe->available = collect_agent_timer_plan(false, &rate, &timers, &error) == BASE_OK;
+    probe->available = probe_timer_plan(false, &rate, &timers, &error) == BASE_OK;
     if (!probe->available)
         snprintf(probe->why, sizeof probe->why, "%.*s", CLI_PROBE_WHY - 1, error.text);
     else if (rate < RATE_HZ)
@@ -71,7 +70,7 @@ static void probe_timers(struct cli_probe *probe)
 static void probe_inside(struct cli_probe probes[INSIDE])
 {
     struct base_error error = {0};
-    bool available = collect_calls_probe(&error) == BASE_OK;
+    bool available = calls_probe(&error) == BASE_OK;
     for (int i = 0; i < INSIDE; i++) {
         probes[i] = (struct cli_probe){.group = "collector", .available = available};
         snprintf(probes[i].name, sizeof probes[i].name, "%s", inside[i]);

@@ -17,7 +17,7 @@ enum { NOT_STARTED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128
 
 static bool is_over(const struct cmd_record_recorder *recorder)
 {
-    const struct collect_status *status = collect_session_status(recorder->session);
+    const struct record_status *status = record_session_status(recorder->session);
     if (recorder->stop || (recorder->child > 0 ? recorder->child_ended : status->target_gone))
         return true;
     return recorder->request->duration_ns && status->elapsed_ns >= recorder->request->duration_ns;
@@ -27,7 +27,7 @@ static int step_length(const struct cmd_record_recorder *recorder)
 {
     if (!recorder->request->duration_ns)
         return CMD_RECORD_STEP_MS;
-    uint64_t elapsed = collect_session_status(recorder->session)->elapsed_ns;
+    uint64_t elapsed = record_session_status(recorder->session)->elapsed_ns;
     uint64_t left_ms = elapsed < recorder->request->duration_ns
                            ? (recorder->request->duration_ns - elapsed) / 1000000 + 1
                            : 0;
@@ -39,7 +39,7 @@ static int record_until_over(struct cmd_record_recorder *recorder, struct base_e
     int result = BASE_OK;
     cmd_record_look_at_signals(recorder);
     while (!is_over(recorder)) {
-        result = collect_session_step(recorder->session, step_length(recorder), error);
+        result = record_session_step(recorder->session, step_length(recorder), error);
         cmd_record_look_at_signals(recorder);
         if (result < 0)
             return result;
@@ -87,7 +87,7 @@ static int exit_status(const struct cmd_record_recorder *recorder, int otherwise
 /* Nothing of ours should be in a process when tally has ended. */
 static int say_what_stays(const struct cmd_record_recorder *recorder, struct base_error *error)
 {
-    const struct collect_status *status = collect_session_status(recorder->session);
+    const struct record_status *status = record_session_status(recorder->session);
     int pid = (int)status->stays;
     if (!pid)
         return CLI_OK;
@@ -113,7 +113,7 @@ static int give_up(struct cmd_record_recorder *recorder, struct base_error *erro
 {
     cmd_record_clear_line(recorder);
     cli_fail(error);
-    collect_session_leave(recorder->session);
+    record_session_leave(recorder->session);
     say_what_stays(recorder, error);
     wait_for_child(recorder);
     return exit_status(recorder, CLI_FAILED);
@@ -127,7 +127,7 @@ static int record(struct cmd_record_recorder *recorder, struct base_error *error
         return give_up(recorder, error);
     const char *became =
         recorder->child_ended ? describe_status(recorder->child_status, text, sizeof text) : NULL;
-    result = collect_session_finish(recorder->session, became, cmd_record_draw_names, recorder, error);
+    result = record_session_finish(recorder->session, became, cmd_record_draw_names, recorder, error);
     if (result < 0)
         return give_up(recorder, error);
     cmd_record_clear_line(recorder);
@@ -142,28 +142,28 @@ static int start_failure(bool launch, bool command_failed, int code)
     return !command_failed ? NOT_STARTED : code == BASE_ENOTFOUND ? NOT_FOUND : NOT_EXECUTABLE;
 }
 
-static int record_session(struct cmd_record_recorder *recorder, const struct collect_options *wanted)
+static int record_session(struct cmd_record_recorder *recorder, const struct record_options *wanted)
 {
     struct base_error error = {0};
     bool command_failed = false;
-    int result = collect_session_new(wanted, &recorder->session, &error);
+    int result = record_session_new(wanted, &recorder->session, &error);
     if (result >= 0)
-        result = collect_session_start(recorder->session, &command_failed, &error);
+        result = record_session_start(recorder->session, &command_failed, &error);
     int status;
     if (result < 0) {
         cli_fail(&error);
         if (recorder->session)
             say_what_stays(recorder, &error);
-        status = start_failure(wanted->mode == COLLECT_LAUNCH, command_failed, result);
+        status = start_failure(wanted->mode == RECORD_LAUNCH, command_failed, result);
     } else {
-        recorder->child = collect_session_status(recorder->session)->child;
+        recorder->child = record_session_status(recorder->session)->child;
         cmd_record_say_notice(recorder);
         if (recorder->request->verbose && !recorder->request->no_time)
-            cli_say("%s; sampling: %s", profile_meta(collect_session_profile(recorder->session), "engine"),
-                    profile_meta(collect_session_profile(recorder->session), "sampling"));
+            cli_say("%s; sampling: %s", profile_meta(record_session_profile(recorder->session), "engine"),
+                    profile_meta(record_session_profile(recorder->session), "sampling"));
         status = record(recorder, &error);
     }
-    collect_session_free(recorder->session);
+    record_session_free(recorder->session);
     return status;
 }
 
@@ -176,12 +176,12 @@ int cmd_record(int argc, char **argv)
     if (!cli_parse(&cmd_record_command, argc, argv, &request, &rest, &status))
         return status;
     if (cmd_record_check(&request, rest.count, &error) < 0) {
-        collect_agent_named_free(&request.named);
+        probe_named_free(&request.named);
         return cli_fail_command(cmd_record_command.name, &error);
     }
     struct base_text line = {0};
     cmd_record_describe(&request, &rest, &line);
-    struct collect_options wanted = cmd_record_session_options(&request, &rest, base_text_string(&line));
+    struct record_options wanted = cmd_record_session_options(&request, &rest, base_text_string(&line));
     struct cmd_record_recorder recorder = {
         .request = &request,
         .terminal = base_terminal_redraws(STDERR_FILENO) ? base_terminal_open(STDERR_FILENO) : -1};
@@ -190,11 +190,11 @@ int cmd_record(int argc, char **argv)
         status = record_session(&recorder, &wanted);
     } else {
         cli_fail(&error);
-        status = wanted.mode == COLLECT_LAUNCH ? NOT_STARTED : CLI_FAILED;
+        status = wanted.mode == RECORD_LAUNCH ? NOT_STARTED : CLI_FAILED;
     }
     if (recorder.terminal >= 0)
         close(recorder.terminal);
-    collect_agent_named_free(&request.named);
+    probe_named_free(&request.named);
     base_text_free(&line);
     return status;
 }

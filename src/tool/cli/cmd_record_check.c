@@ -107,7 +107,7 @@ static unsigned request_bits(const struct cmd_record_request *request)
            (request->function_count ? HAS_FUNCTION : 0) | (request->fds ? HAS_FDS : 0) |
            (request->empty ? HAS_EMPTY : 0) | (request->heap ? HAS_HEAP : 0) |
            (request->throws ? HAS_THROWS : 0) | (request->instrumented ? HAS_INSTRUMENTED : 0) |
-           (request->engine == COLLECT_ENGINE_AGENT ? HAS_ENGINE_AGENT : 0) |
+           (request->engine == RECORD_ENGINE_AGENT ? HAS_ENGINE_AGENT : 0) |
            (request->heap_sample_bytes ? HAS_HEAP_SAMPLE : 0) | (request->overhead ? HAS_HEAP_OVERHEAD : 0) |
            (request->named.count ? HAS_ALLOC_FUNCTIONS : 0) | (request->agent_memory ? HAS_AGENT_MEMORY : 0) |
            (request->no_time ? HAS_NO_TIME : 0);

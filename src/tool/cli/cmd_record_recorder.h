@@ -11,7 +11,7 @@ enum { CMD_RECORD_STEP_MS = 250 };
 
 struct cmd_record_recorder {
     const struct cmd_record_request *request;
-    struct collect_session *session;
+    struct record_session *session;
     int signals; /* signalfd; -1: refused */
     pid_t child;
     int child_status; /* as from waitpid */

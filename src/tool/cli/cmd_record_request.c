@@ -6,7 +6,7 @@
 
 #include "base_quote.h"
 #include "cli.h"
-#include "collect_agent_functions.h"
+#include "probe_functions.h"
 #include "symbol_name.h"
 
 enum { HEAP_SAMPLE_BYTES = 512 << 10, MEGABYTE = 1 << 20, TIMELINE_BYTES = 256 << 20, RATE_HZ = 999 };
@@ -118,14 +118,14 @@ static int read_function(const struct base_option *option, const char *argument,
         *image++ = '\0';
     if (!*copy || *copy == '-' || (image && !*image)) /* as of `--function -- COMMAND`, which lacks it */
         return base_fail(error, BASE_EUSAGE, "'%s': NAME, or NAME@IMAGE", argument);
-    if (collect_agent_functions_is_odd(copy))
+    if (probe_functions_is_odd(copy))
         return base_fail(error, BASE_EUSAGE,
                          "%s cannot be timed: it keeps its return address, or looks for its caller by it",
                          copy);
     if (request->function_count == CMD_RECORD_GLOBS)
         return base_fail(error, BASE_EUSAGE, "more than %d functions", CMD_RECORD_GLOBS);
     request->functions[request->function_count++] =
-        (struct patch_function_wish){.name = copy, .image = image, .written = true};
+        (struct plan_function_request){.name = copy, .image = image, .written = true};
     return BASE_OK;
 }
 
@@ -133,7 +133,7 @@ static int read_alloc_functions(const struct base_option *option, const char *ar
                                 struct base_error *error)
 {
     (void)option;
-    return collect_agent_named_read(&((struct cmd_record_request *)target)->named, argument, error);
+    return probe_named_read(&((struct cmd_record_request *)target)->named, argument, error);
 }
 
 static int read_empty(const struct base_option *option, const char *argument, void *target,
@@ -370,16 +370,16 @@ void cmd_record_describe(const struct cmd_record_request *request, const struct 
                        (int)request->pids.items[i]);
 }
 
-struct collect_options cmd_record_session_options(const struct cmd_record_request *request,
-                                                  const struct base_options_rest *rest, const char *line)
+struct record_options cmd_record_session_options(const struct cmd_record_request *request,
+                                                 const struct base_options_rest *rest, const char *line)
 {
-    enum collect_mode mode = request->pids.count ? COLLECT_ATTACH
-                             : request->system   ? COLLECT_SYSTEM
-                             : request->cgroup   ? COLLECT_CGROUP
-                                                 : COLLECT_LAUNCH;
-    return (struct collect_options){
+    enum record_mode mode = request->pids.count ? RECORD_ATTACH
+                            : request->system   ? RECORD_SYSTEM
+                            : request->cgroup   ? RECORD_CGROUP
+                                                : RECORD_LAUNCH;
+    return (struct record_options){
         .mode = mode,
-        .engine = (enum collect_engine)request->engine,
+        .engine = (enum record_engine)request->engine,
         .command = rest->arguments,
         .pids = request->pids.items,
         .pid_count = request->pids.count,
@@ -388,10 +388,10 @@ struct collect_options cmd_record_session_options(const struct cmd_record_reques
         .command_line = line,
         .no_time = request->no_time,
         .calls = request->calls,
-        .wish = {.names = request->call_names.items,
-                 .images = request->call_images.items,
-                 .name_count = request->call_names.count,
-                 .image_count = request->call_images.count},
+        .request = {.names = request->call_names.items,
+                    .images = request->call_images.items,
+                    .name_count = request->call_names.count,
+                    .image_count = request->call_images.count},
         .heap = request->heap,
         .throws = request->throws,
         .fds = request->fds,
@@ -412,6 +412,6 @@ struct collect_options cmd_record_session_options(const struct cmd_record_reques
         .debuginfod = request->debuginfod,
         .cpus = request->cpus,
         .max_nodes = (uint32_t)request->max_nodes,
-        .stacks = (enum collect_stacks)request->stacks,
+        .stacks = (enum perf_stacks)request->stacks,
     };
 }

@@ -9,9 +9,9 @@
 #include "base_options.h"
 #include "base_text.h"
 #include "cli_pids.h"
-#include "collect_agent_functions.h"
-#include "collect_agent_named.h"
-#include "collect_session.h"
+#include "probe_functions.h"
+#include "probe_named.h"
+#include "record_session.h"
 
 enum { CMD_RECORD_GLOBS = 256 };
 
@@ -28,15 +28,15 @@ struct cmd_record_request {
     double rate_hz; /* 0: not said */
     uint64_t duration_ns, max_nodes;
     int time_kind; /* enum cmd_record_time */
-    int engine;    /* enum collect_engine */
-    int stacks;    /* enum collect_stacks */
+    int engine;    /* enum record_engine */
+    int stacks;    /* enum perf_stacks */
     int overhead;  /* enum profile_heap_overhead */
     int empty;     /* enum profile_heap_empty */
-    struct collect_agent_named named;
+    struct probe_named named;
     bool system, kernel, follow, debuginfod, verbose, calls, no_time, heap, throws, fds, instrumented;
     uint64_t heap_sample_bytes, agent_memory;
     uint64_t timeline_bytes; /* 0: no timeline */
-    struct patch_function_wish functions[CMD_RECORD_GLOBS];
+    struct plan_function_request functions[CMD_RECORD_GLOBS];
     size_t function_count;
     struct cmd_record_globs call_names, call_images;
     struct cli_pids pids;
@@ -54,7 +54,7 @@ void cmd_record_describe(const struct cmd_record_request *request, const struct 
                          struct base_text *line);
 
 /* The same as a session wants it. All strings stay the request's, and `line`. */
-struct collect_options cmd_record_session_options(const struct cmd_record_request *request,
-                                                  const struct base_options_rest *rest, const char *line);
+struct record_options cmd_record_session_options(const struct cmd_record_request *request,
+                                                 const struct base_options_rest *rest, const char *line);
 
 #endif

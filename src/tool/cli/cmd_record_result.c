@@ -18,7 +18,7 @@ static void add_figure(struct base_text *line, const char *before, uint64_t figu
     base_text_add(line, unit);
 }
 
-static void say_heap(const struct profile *profile, const struct collect_status *status)
+static void say_heap(const struct profile *profile, const struct record_status *status)
 {
     struct report_heap heap;
     struct base_text line = {0};
@@ -88,7 +88,7 @@ static void say_lost_counts(const struct profile *profile)
     base_text_free(&line);
 }
 
-static void say_lost(const struct profile *profile, const struct collect_status *status)
+static void say_lost(const struct profile *profile, const struct record_status *status)
 {
     uint64_t stacks = cmd_record_lost_stacks(profile);
     uint64_t allocations = cmd_record_lost(profile, WIRE_LOSS_AGENT_NO_ROWS, WIRE_LOSS_AGENT_TOO_DEEP);
@@ -137,8 +137,8 @@ static void add_calls(struct base_text *figures, const struct profile *profile)
 
 void cmd_record_say_result(struct cmd_record_recorder *recorder)
 {
-    const struct collect_status *status = collect_session_status(recorder->session);
-    const struct profile *profile = collect_session_profile(recorder->session);
+    const struct record_status *status = record_session_status(recorder->session);
+    const struct profile *profile = record_session_profile(recorder->session);
     const char *why = profile_meta(profile, "no_samples_reason");
     const char *kernel = profile_meta(profile, "kernel_notice");
     const char *privileges = profile_meta(profile, "privileges_notice");

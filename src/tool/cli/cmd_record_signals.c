@@ -36,9 +36,9 @@ int cmd_record_take_signals(sigset_t *before, int *file, struct base_error *erro
 static void stop_self(struct cmd_record_recorder *recorder)
 {
     cmd_record_clear_line(recorder);
-    collect_session_suspend(recorder->session);
+    record_session_suspend(recorder->session);
     kill(getpid(), SIGSTOP);
-    collect_session_resume(recorder->session);
+    record_session_resume(recorder->session);
 }
 
 void cmd_record_look_at_child(struct cmd_record_recorder *recorder)

@@ -48,14 +48,14 @@ uint64_t cmd_record_lost_stacks(const struct profile *profile)
     return cmd_record_lost(profile, WIRE_LOSS_STACK_CUT, WIRE_LOSS_TOO_DEEP);
 }
 
-static double own_percent(const struct collect_status *status)
+static double own_percent(const struct record_status *status)
 {
     return status->elapsed_ns ? 100.0 * (double)status->tool_cpu_ns / (double)status->elapsed_ns : 0;
 }
 
 void cmd_record_draw_status(struct cmd_record_recorder *recorder)
 {
-    const struct collect_status *status = collect_session_status(recorder->session);
+    const struct record_status *status = record_session_status(recorder->session);
     char text[256];
     if (recorder->drawn && status->elapsed_ns - recorder->drawn_ns < CMD_RECORD_STEP_MS * 1000000ull)
         return;
@@ -64,26 +64,26 @@ void cmd_record_draw_status(struct cmd_record_recorder *recorder)
              "tally: %.0f s, %llu samples, %llu lost, %llu stacks incomplete, own CPU %.1f %%",
              (double)status->elapsed_ns / 1e9, (unsigned long long)status->samples,
              (unsigned long long)status->lost,
-             (unsigned long long)cmd_record_lost_stacks(collect_session_profile(recorder->session)),
+             (unsigned long long)cmd_record_lost_stacks(record_session_profile(recorder->session)),
              own_percent(status));
     draw_line(recorder, text);
 }
 
 void cmd_record_say_notice(struct cmd_record_recorder *recorder)
 {
-    const struct collect_status *status = collect_session_status(recorder->session);
+    const struct record_status *status = record_session_status(recorder->session);
     if (!status->notice[0])
         return;
     cmd_record_clear_line(recorder);
     cli_say("%s", status->notice);
-    collect_session_clear_notice(recorder->session);
+    record_session_clear_notice(recorder->session);
 }
 
 void cmd_record_draw_names(void *context, size_t done, size_t total)
 {
     static const char bar[] = "##############################";
     struct cmd_record_recorder *recorder = context;
-    const struct collect_status *status = collect_session_status(recorder->session);
+    const struct record_status *status = record_session_status(recorder->session);
     char text[256];
     if (status->naming_ns < 500000000u)
         return;

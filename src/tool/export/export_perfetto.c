@@ -15,7 +15,7 @@
 #include "export_moments.h"
 #include "export_tree.h"
 
-enum { GAP = 4 }; /* no two samples of a thread that runs are as far apart (collect_time.h) */
+enum { GAP = 4 }; /* no two samples of a thread that runs are as far apart (perf_time.h) */
 
 struct trace {
     struct export_job *job;

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "base_search.h"
-#include "elf_maps.h"
 #include "import_formats.h"
 #include "import_images.h"
 #include "import_stack.h"
+#include "proc_maps.h"
 
 enum { HEADER_WORDS = 3, DEEPEST = 1 << 16 };
 
@@ -83,7 +83,7 @@ bool import_gperftools_is(const uint8_t *bytes, size_t size)
 
 /* --- what was mapped --- */
 
-static int add_place(struct gperftools *gperftools, const struct elf_mapping *mapping)
+static int add_place(struct gperftools *gperftools, const struct proc_mapping *mapping)
 {
     struct place *place = &gperftools->places[gperftools->place_count++];
     uint32_t kind = import_images_kind(mapping->path, mapping->start);
@@ -107,7 +107,7 @@ static int by_start(const void *left, const void *right)
     return a->start < b->start ? -1 : a->start > b->start;
 }
 
-static int add_places(struct gperftools *gperftools, const struct elf_maps *maps)
+static int add_places(struct gperftools *gperftools, const struct proc_maps *maps)
 {
     int result = BASE_OK;
     gperftools->places = calloc(maps->count + 1, sizeof *gperftools->places);
@@ -120,7 +120,7 @@ static int add_places(struct gperftools *gperftools, const struct elf_maps *maps
     return result;
 }
 
-static const char *program(const struct elf_maps *maps)
+static const char *program(const struct proc_maps *maps)
 {
     for (size_t i = 0; i < maps->count; i++)
         if (maps->items[i].path[0] == '/')
@@ -131,7 +131,7 @@ static const char *program(const struct elf_maps *maps)
 /* The text up to its end or a zero byte. A last line that is cut off tells nothing. */
 static int read_maps(struct gperftools *gperftools, struct base_error *error)
 {
-    struct elf_maps maps = {0};
+    struct proc_maps maps = {0};
     const uint8_t *bytes = gperftools->words.bytes + gperftools->maps;
     char *text =
         strndup((const char *)bytes, gperftools->maps ? gperftools->words.size - gperftools->maps : 0);
@@ -139,12 +139,12 @@ static int read_maps(struct gperftools *gperftools, struct base_error *error)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     char *last = strrchr(text, '\n');
     text[last ? last + 1 - text : 0] = '\0';
-    int result = elf_maps_parse(text, &maps, error);
+    int result = proc_maps_parse(text, &maps, error);
     if (result == BASE_OK && add_places(gperftools, &maps) < 0)
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result == BASE_OK && program(&maps)) /* the first is the program's own */
         profile_set_meta(gperftools->profile, "command", program(&maps));
-    elf_maps_free(&maps);
+    proc_maps_free(&maps);
     free(text);
     return result;
 }

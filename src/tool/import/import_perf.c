@@ -11,19 +11,19 @@
 #include <sys/utsname.h>
 
 #include "arch.h"
-#include "collect_resolve.h"
-#include "collect_stream.h"
 #include "import_formats.h"
 #include "import_perf.h"
 #include "import_stack.h"
+#include "sample_resolve.h"
+#include "sample_stream.h"
 #include "symbol.h"
 #include "wire_loss.h"
 
 struct replay {
     struct import_perf perf;
     const struct import_options *options;
-    struct collect_stream stream;
-    struct collect_event_form form;
+    struct sample_stream stream;
+    struct perf_event_form form;
     struct import_perf_sample sample;
     uint64_t first, last; /* times of samples */
     uint64_t unread;      /* samples that do not fit their event */
@@ -91,7 +91,7 @@ static uint64_t worth(const struct import_perf_sample *sample)
 /* --- records --- */
 
 /* Without a stack, the interrupted instruction alone. */
-static void add_lone_kernel(struct collect_sample *sample, uint64_t *chain)
+static void add_lone_kernel(struct perf_sample *sample, uint64_t *chain)
 {
     if (!sample->in_kernel || sample->chain_count)
         return;
@@ -123,12 +123,12 @@ static bool on_sample(struct replay *replay, const struct perf_event_header *hea
     replay->kernel_seen |= sample->sample.chain_count != 0;
     replay->stream.counter = sample->event->counter;
     replay->stream.sample_value = (int64_t)worth(sample);
-    collect_stream_sample(&replay->stream, &sample->sample);
+    sample_stream_sample(&replay->stream, &sample->sample);
     return true;
 }
 
 /* "[kernel.kallsyms]_text" with the marker's address: is it there now? */
-static void look_at_kernel(struct replay *replay, const struct collect_mmap *mapping)
+static void look_at_kernel(struct replay *replay, const struct perf_mmap *mapping)
 {
     const char *marker = strchr(mapping->path, ']'), *name, *module;
     struct symbol_kernel *kernel = NULL;
@@ -146,7 +146,7 @@ static void look_at_kernel(struct replay *replay, const struct collect_mmap *map
 
 static void on_mmap(struct replay *replay, const struct perf_event_header *header, uint64_t time)
 {
-    struct collect_mmap mapping;
+    struct perf_mmap mapping;
     if (!import_perf_read_mmap(&replay->perf, header, &mapping))
         return;
     if (mapping.pid == UINT32_MAX) {
@@ -158,18 +158,18 @@ static void on_mmap(struct replay *replay, const struct perf_event_header *heade
         mapping.build_id = id->bytes;
         mapping.build_id_size = id->size;
     }
-    collect_processes_on_mmap(&replay->stream.processes, &mapping, time);
+    sample_processes_on_mmap(&replay->stream.processes, &mapping, time);
 }
 
 static void on_task(struct replay *replay, const struct perf_event_header *header)
 {
-    struct collect_task task;
+    struct perf_task task;
     const uint32_t *words = (const uint32_t *)(const void *)(header + 1);
     if (header->size < sizeof *header + 24)
         return;
-    task = (struct collect_task){words[0], words[1], words[2], words[3], 0};
+    task = (struct perf_task){words[0], words[1], words[2], words[3], 0};
     memcpy(&task.time, words + 4, sizeof task.time);
-    collect_stream_task(&replay->stream, &task, header->type == PERF_RECORD_EXIT);
+    sample_stream_task(&replay->stream, &task, header->type == PERF_RECORD_EXIT);
 }
 
 static void on_lost(struct replay *replay, const struct perf_event_header *header)
@@ -184,7 +184,7 @@ static void on_lost(struct replay *replay, const struct perf_event_header *heade
 
 static bool on_record(struct replay *replay, const struct perf_event_header *header, uint64_t time)
 {
-    struct collect_comm comm;
+    struct perf_comm comm;
     switch (header->type) {
     case PERF_RECORD_SAMPLE:
         return on_sample(replay, header);
@@ -194,7 +194,7 @@ static bool on_record(struct replay *replay, const struct perf_event_header *hea
         break;
     case PERF_RECORD_COMM:
         if (import_perf_read_comm(&replay->perf, header, &comm))
-            collect_processes_on_comm(&replay->stream.processes, &comm, time);
+            sample_processes_on_comm(&replay->stream.processes, &comm, time);
         break;
     case PERF_RECORD_FORK:
     case PERF_RECORD_EXIT:
@@ -217,7 +217,7 @@ static bool on_record(struct replay *replay, const struct perf_event_header *hea
 
 static const struct elf_image *image_for(void *context, uint32_t profile_image)
 {
-    const struct collect_images *images = context;
+    const struct sample_images *images = context;
     for (size_t i = 0; i < images->count; i++)
         if (images->items[i].profile_image == profile_image)
             return images->items[i].elf;
@@ -245,12 +245,12 @@ static int name_all(struct replay *replay, struct base_error *error)
     if (!replay->same_kernel && replay->kernel_seen)
         import_stack_notice(profile, "functions of the kernel have no names: it is another one than this "
                                      "machine's, or its symbols are hidden");
-    collect_processes_name_generated(&replay->stream.processes);
-    struct collect_resolve_options options = {.debuginfod = replay->options->debuginfod,
-                                              .lines = true,
-                                              .image = image_for,
-                                              .context = &replay->stream.images};
-    return collect_resolve(profile, &options, error);
+    sample_processes_name_generated(&replay->stream.processes);
+    struct sample_resolve_options options = {.debuginfod = replay->options->debuginfod,
+                                             .lines = true,
+                                             .image = image_for,
+                                             .context = &replay->stream.images};
+    return sample_resolve(profile, &options, error);
 }
 
 /* --- what was recorded --- */
@@ -321,7 +321,7 @@ static uint64_t first_sample(struct import_perf *perf)
 }
 
 /* Where perf keeps what it recorded. */
-static void find_store(struct collect_images *images)
+static void find_store(struct sample_images *images)
 {
     const char *home = getenv("HOME");
     if (home && strlen(home) + 8 < sizeof images->store)
@@ -331,7 +331,7 @@ static void find_store(struct collect_images *images)
 static int replay_all(struct replay *replay, struct base_error *error)
 {
     struct import_perf *perf = &replay->perf;
-    int result = collect_stream_init(&replay->stream, error);
+    int result = sample_stream_init(&replay->stream, error);
     if (result < 0)
         return result;
     find_store(&replay->stream.images);
@@ -354,14 +354,14 @@ int import_perf(const uint8_t *bytes, size_t size, const struct import_options *
         replay->foreign = machine && strcmp(machine, arch_host()->name) != 0;
         replay->options = options;
         replay->first = UINT64_MAX;
-        replay->form = (struct collect_event_form){.stacks = COLLECT_STACKS_FULL};
-        replay->stream = (struct collect_stream){.profile = profile,
-                                                 .form = &replay->form,
-                                                 .follow = true,
-                                                 .replayed = true,
-                                                 .start_ns = first_sample(&replay->perf)};
+        replay->form = (struct perf_event_form){.stacks = PERF_STACKS_FULL};
+        replay->stream = (struct sample_stream){.profile = profile,
+                                                .form = &replay->form,
+                                                .follow = true,
+                                                .replayed = true,
+                                                .start_ns = first_sample(&replay->perf)};
         result = replay_all(replay, error);
-        collect_stream_free(&replay->stream);
+        sample_stream_free(&replay->stream);
     }
     import_perf_close(&replay->perf);
     free(replay);

@@ -14,8 +14,8 @@
 #include "base_error.h"
 #include "base_map.h"
 #include "base_text.h"
-#include "collect_record.h"
 #include "elf_image.h"
+#include "perf_record.h"
 
 struct import_perf_event {
     struct perf_event_attr attr; /* what the file does not have of it is 0 */
@@ -86,7 +86,7 @@ uint64_t import_perf_time(const struct import_perf *perf, const struct perf_even
                           uint64_t otherwise);
 
 struct import_perf_sample {
-    struct collect_sample sample;
+    struct perf_sample sample;
     struct import_perf_event *event;
     uint64_t period;
     uint64_t registers[64]; /* what sample.registers points to */
@@ -95,8 +95,8 @@ struct import_perf_sample {
 bool import_perf_read_sample(struct import_perf *perf, const struct perf_event_header *header,
                              struct import_perf_sample *sample);
 bool import_perf_read_mmap(const struct import_perf *perf, const struct perf_event_header *header,
-                           struct collect_mmap *mapping);
+                           struct perf_mmap *mapping);
 bool import_perf_read_comm(const struct import_perf *perf, const struct perf_event_header *header,
-                           struct collect_comm *comm);
+                           struct perf_comm *comm);
 
 #endif

@@ -2,8 +2,8 @@
 #include <sys/mman.h>
 
 #include "arch.h"
-#include "collect_reader.h"
 #include "import_perf.h"
+#include "perf_reader.h"
 
 const struct perf_event_header *import_perf_record(struct import_perf *perf,
                                                    const struct import_perf_place *place)
@@ -87,29 +87,29 @@ static struct import_perf_event *event_of(struct import_perf *perf, const struct
 }
 
 /* Values that a sample carries of its event's group: passed over. */
-static void skip_read(struct collect_reader *reader, uint64_t format)
+static void skip_read(struct perf_reader *reader, uint64_t format)
 {
     unsigned times = (unsigned)__builtin_popcountll(
         format & (PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING));
     unsigned each = 1 + (unsigned)__builtin_popcountll(format & (PERF_FORMAT_ID | (1u << 4))); /* LOST */
-    uint64_t count = format & PERF_FORMAT_GROUP ? collect_reader_u64(reader) : 1;
-    collect_reader_take(reader, 8 * times);
-    collect_reader_take(reader, count < UINT16_MAX ? count * each * 8 : UINT64_MAX);
+    uint64_t count = format & PERF_FORMAT_GROUP ? perf_reader_u64(reader) : 1;
+    perf_reader_take(reader, 8 * times);
+    perf_reader_take(reader, count < UINT16_MAX ? count * each * 8 : UINT64_MAX);
 }
 
 enum { BRANCH_ENTRY = 24, BRANCH_HARDWARE_INDEX = 1 << 17, BRANCH_COUNTERS = 1 << 19 };
 
-static void skip_branches(struct collect_reader *reader, uint64_t type)
+static void skip_branches(struct perf_reader *reader, uint64_t type)
 {
-    uint64_t count = collect_reader_u64(reader);
+    uint64_t count = perf_reader_u64(reader);
     if (type & BRANCH_HARDWARE_INDEX)
-        collect_reader_u64(reader);
-    collect_reader_take(reader, count < UINT16_MAX ? count * (BRANCH_ENTRY + (type & BRANCH_COUNTERS ? 8 : 0))
-                                                   : UINT64_MAX);
+        perf_reader_u64(reader);
+    perf_reader_take(reader, count < UINT16_MAX ? count * (BRANCH_ENTRY + (type & BRANCH_COUNTERS ? 8 : 0))
+                                                : UINT64_MAX);
 }
 
 /* Kernel addresses with their marker in front, as our own records have them; the user's without. */
-static void split_chain(struct collect_sample *sample, const uint64_t *chain, size_t count)
+static void split_chain(struct perf_sample *sample, const uint64_t *chain, size_t count)
 {
     bool kernel = true;
     size_t from = 0;
@@ -128,22 +128,22 @@ static void split_chain(struct collect_sample *sample, const uint64_t *chain, si
     }
 }
 
-static void take_chain(struct collect_reader *reader, struct collect_sample *sample)
+static void take_chain(struct perf_reader *reader, struct perf_sample *sample)
 {
-    uint64_t count = collect_reader_u64(reader);
-    const uint64_t *chain = collect_reader_take(reader, count < UINT16_MAX ? count * 8 : UINT64_MAX);
+    uint64_t count = perf_reader_u64(reader);
+    const uint64_t *chain = perf_reader_take(reader, count < UINT16_MAX ? count * 8 : UINT64_MAX);
     if (chain)
         split_chain(sample, chain, (size_t)count);
 }
 
 /* What was recorded of registers, in the order in which this machine's unwinder has them. */
-static void take_registers(struct collect_reader *reader, uint64_t mask, struct import_perf_sample *sample)
+static void take_registers(struct perf_reader *reader, uint64_t mask, struct import_perf_sample *sample)
 {
     const struct arch *arch = arch_host();
-    uint64_t abi = collect_reader_u64(reader);
+    uint64_t abi = perf_reader_u64(reader);
     if (abi == PERF_SAMPLE_REGS_ABI_NONE)
         return;
-    const uint8_t *values = collect_reader_take(reader, 8 * (uint64_t)__builtin_popcountll(mask));
+    const uint8_t *values = perf_reader_take(reader, 8 * (uint64_t)__builtin_popcountll(mask));
     if (!values || abi != PERF_SAMPLE_REGS_ABI_64 || (arch->perf_mask & mask) != arch->perf_mask)
         return;
     size_t from = 0, to = 0;
@@ -156,56 +156,55 @@ static void take_registers(struct collect_reader *reader, uint64_t mask, struct 
 }
 
 /* The fields in front of the chain. */
-static void take_head(struct collect_reader *reader, const struct perf_event_attr *attr,
+static void take_head(struct perf_reader *reader, const struct perf_event_attr *attr,
                       struct import_perf_sample *into)
 {
     uint64_t fields = attr->sample_type;
-    struct collect_sample *sample = &into->sample;
+    struct perf_sample *sample = &into->sample;
     if (fields & PERF_SAMPLE_IDENTIFIER)
-        sample->id = collect_reader_u64(reader);
+        sample->id = perf_reader_u64(reader);
     if (fields & PERF_SAMPLE_IP)
-        sample->ip = collect_reader_u64(reader);
+        sample->ip = perf_reader_u64(reader);
     if (fields & PERF_SAMPLE_TID) {
-        sample->pid = collect_reader_u32(reader);
-        sample->tid = collect_reader_u32(reader);
+        sample->pid = perf_reader_u32(reader);
+        sample->tid = perf_reader_u32(reader);
     }
     if (fields & PERF_SAMPLE_TIME)
-        sample->time = collect_reader_u64(reader);
-    collect_reader_take(reader,
-                        8 * (uint64_t)__builtin_popcountll(
-                                fields & (PERF_SAMPLE_ADDR | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID)));
+        sample->time = perf_reader_u64(reader);
+    perf_reader_take(reader, 8 * (uint64_t)__builtin_popcountll(
+                                     fields & (PERF_SAMPLE_ADDR | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID)));
     if (fields & PERF_SAMPLE_CPU) {
-        sample->cpu = collect_reader_u32(reader);
-        collect_reader_u32(reader);
+        sample->cpu = perf_reader_u32(reader);
+        perf_reader_u32(reader);
     }
-    into->period = fields & PERF_SAMPLE_PERIOD ? collect_reader_u64(reader)
+    into->period = fields & PERF_SAMPLE_PERIOD ? perf_reader_u64(reader)
                    : attr->freq                ? 0
                                                : attr->sample_period;
     if (fields & PERF_SAMPLE_READ)
         skip_read(reader, attr->read_format);
 }
 
-static void take_stacks(struct collect_reader *reader, const struct perf_event_attr *attr,
+static void take_stacks(struct perf_reader *reader, const struct perf_event_attr *attr,
                         struct import_perf_sample *into)
 {
     uint64_t fields = attr->sample_type;
     if (fields & PERF_SAMPLE_CALLCHAIN)
         take_chain(reader, &into->sample);
     if (fields & PERF_SAMPLE_RAW)
-        collect_reader_take(reader, collect_reader_u32(reader));
+        perf_reader_take(reader, perf_reader_u32(reader));
     if (fields & PERF_SAMPLE_BRANCH_STACK)
         skip_branches(reader, attr->branch_sample_type);
     if (fields & PERF_SAMPLE_REGS_USER)
         take_registers(reader, attr->sample_regs_user, into);
     if (fields & PERF_SAMPLE_STACK_USER)
-        collect_reader_stack(reader, &into->sample);
+        perf_reader_stack(reader, &into->sample);
 }
 
 bool import_perf_read_sample(struct import_perf *perf, const struct perf_event_header *header,
                              struct import_perf_sample *sample)
 {
-    struct collect_reader reader = collect_reader_of(header, 0);
-    sample->sample = (struct collect_sample){.cpu = UINT32_MAX};
+    struct perf_reader reader = perf_reader_of(header, 0);
+    sample->sample = (struct perf_sample){.cpu = UINT32_MAX};
     sample->event = event_of(perf, header);
     if (!sample->event)
         return false;
@@ -221,24 +220,24 @@ bool import_perf_read_sample(struct import_perf *perf, const struct perf_event_h
 enum { MISC_MMAP_DATA = 1 << 13, IDENTITY = 24 };
 
 bool import_perf_read_mmap(const struct import_perf *perf, const struct perf_event_header *header,
-                           struct collect_mmap *mapping)
+                           struct perf_mmap *mapping)
 {
-    struct collect_reader reader = collect_reader_of(header, tail_size(perf));
-    *mapping = (struct collect_mmap){0};
-    mapping->pid = collect_reader_u32(&reader);
-    mapping->tid = collect_reader_u32(&reader);
-    mapping->start = collect_reader_u64(&reader);
-    mapping->length = collect_reader_u64(&reader);
-    mapping->offset = collect_reader_u64(&reader);
+    struct perf_reader reader = perf_reader_of(header, tail_size(perf));
+    *mapping = (struct perf_mmap){0};
+    mapping->pid = perf_reader_u32(&reader);
+    mapping->tid = perf_reader_u32(&reader);
+    mapping->start = perf_reader_u64(&reader);
+    mapping->length = perf_reader_u64(&reader);
+    mapping->offset = perf_reader_u64(&reader);
     mapping->protection = header->misc & MISC_MMAP_DATA ? PROT_READ : PROT_READ | PROT_EXEC;
     if (header->type == PERF_RECORD_MMAP) {
-        mapping->path = collect_reader_text(&reader);
+        mapping->path = perf_reader_text(&reader);
         return mapping->path;
     }
-    const uint8_t *identity = collect_reader_take(&reader, IDENTITY);
-    mapping->protection = collect_reader_u32(&reader);
-    collect_reader_u32(&reader);
-    mapping->path = collect_reader_text(&reader);
+    const uint8_t *identity = perf_reader_take(&reader, IDENTITY);
+    mapping->protection = perf_reader_u32(&reader);
+    perf_reader_u32(&reader);
+    mapping->path = perf_reader_text(&reader);
     if (!identity || !mapping->path)
         return false;
     if (header->misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
@@ -249,12 +248,12 @@ bool import_perf_read_mmap(const struct import_perf *perf, const struct perf_eve
 }
 
 bool import_perf_read_comm(const struct import_perf *perf, const struct perf_event_header *header,
-                           struct collect_comm *comm)
+                           struct perf_comm *comm)
 {
-    struct collect_reader reader = collect_reader_of(header, tail_size(perf));
-    comm->pid = collect_reader_u32(&reader);
-    comm->tid = collect_reader_u32(&reader);
+    struct perf_reader reader = perf_reader_of(header, tail_size(perf));
+    comm->pid = perf_reader_u32(&reader);
+    comm->tid = perf_reader_u32(&reader);
     comm->exec = header->misc & PERF_RECORD_MISC_COMM_EXEC;
-    comm->name = collect_reader_text(&reader);
+    comm->name = perf_reader_text(&reader);
     return comm->name;
 }

@@ -149,7 +149,7 @@ harm.row("late_gs", source="late_gs.c", compile=LATE_GS, command=["{program}", "
 harm.row("late_gs_left_out", source="late_gs.c", compile=LATE_GS, command=["{program}", "{folder}/object.so"], status=4,
          modes={"calls": ["--calls", "--calls-image", "late_gs_left_out"]})
 # Not "killed" nor "again": where Tally is killed before gs is set, nobody gives gs back, and what it leaves counts wherever the program's gs
-# leads. What is cleaned afterwards: unit/collect/calls_clean.
+# leads. What is cleaned afterwards: unit/remains/clean.
 harm.row("late_gs_on", source="late_gs.c", compile=LATE_GS, command=["{program}", "{folder}/object.so", "on"], ways=["attached"],
          modes={**harm.CALLS, **harm.BOTH}, short=["calls"], seconds="1.5", restless=True)
 harm.row("late_gs_early", source="late_gs.c", compile=LATE_GS, command=["{program}", "{folder}/object.so", "early"], ways=["attached"],

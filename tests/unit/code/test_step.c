@@ -30,7 +30,7 @@
 #include <cmocka.h>
 
 #include "code_by_file.h"
-#include "elf_maps.h"
+#include "proc_maps.h"
 
 static char **command; /* STEPS PROGRAM ... */
 
@@ -77,12 +77,12 @@ static uint64_t read_pc(const struct walk *walk)
 
 static void find_bias(struct walk *walk)
 {
-    struct elf_maps maps = {NULL, 0, 0};
+    struct proc_maps maps = {NULL, 0, 0};
     struct stat status;
     uint64_t address;
     bool found = false;
     assert_int_equal(stat(command[1], &status), 0);
-    assert_int_equal(elf_maps_read(walk->pid, &maps, NULL), BASE_OK);
+    assert_int_equal(proc_maps_read(walk->pid, &maps, NULL), BASE_OK);
     for (size_t i = 0; i < maps.count && !found; i++) {
         found = maps.items[i].inode == status.st_ino && maps.items[i].executable &&
                 elf_image_address_of_offset(walk->file.image, maps.items[i].offset, &address);
@@ -90,7 +90,7 @@ static void find_bias(struct walk *walk)
             walk->bias = maps.items[i].start - address;
     }
     assert_true(found);
-    elf_maps_free(&maps);
+    proc_maps_free(&maps);
 }
 
 /* Lets ld.so do its work at full speed. */

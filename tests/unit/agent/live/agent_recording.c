@@ -39,15 +39,15 @@ static const struct {
 static bool plan(struct agent_recording *recording)
 {
     unsigned count = sizeof wanted / sizeof wanted[0];
-    if (patch_agent_image_open(agent_blob, agent_blob_size, &recording->image, &recording->error) != BASE_OK)
+    if (loader_image_open(agent_blob, agent_blob_size, &recording->image, &recording->error) != BASE_OK)
         return fails(recording, "image");
     for (unsigned i = 0; i < count; i++) {
-        struct patch_agent_function *function = &recording->functions[i];
-        function->wish.name = wanted[i].name;
-        if (!patch_agent_image_symbol(recording->image, wanted[i].handler, &function->handler))
+        struct loader_function *function = &recording->functions[i];
+        function->request.name = wanted[i].name;
+        if (!loader_image_symbol(recording->image, wanted[i].handler, &function->handler))
             return fails(recording, wanted[i].handler);
     }
-    recording->plans = patch_agent_plans_new(recording->functions, count);
+    recording->plans = loader_plans_new(recording->functions, count);
     return recording->plans != NULL || fails(recording, "plans");
 }
 
@@ -55,18 +55,18 @@ static bool plan(struct agent_recording *recording)
 
 static void publish(struct agent_recording_load *load, uint32_t region, pid_t pid)
 {
-    collect_agent_file_modules(&load->file);
+    shared_file_modules(&load->file);
     if (!process_space_read(&load->space, pid))
         return;
     for (unsigned i = 0; i < load->space.count; i++) {
         const struct process_mapping *mapping = &load->space.mappings[i];
         struct wire_agent_module module = {mapping->start, mapping->end, mapping->bias, 0, 0, i + 1, 0};
-        if (mapping->has_rows && collect_agent_file_rows(&load->file, mapping->blob, mapping->blob_size,
-                                                         &module.rows_offset, NULL) == BASE_OK)
+        if (mapping->has_rows && shared_file_rows(&load->file, mapping->blob, mapping->blob_size,
+                                                  &module.rows_offset, NULL) == BASE_OK)
             module.rows_size = mapping->blob_size;
-        collect_agent_file_module(&load->file, &module);
+        shared_file_module(&load->file, &module);
     }
-    collect_agent_file_publish(&load->file, region);
+    shared_file_publish(&load->file, region);
 }
 
 struct preparation {
@@ -74,46 +74,45 @@ struct preparation {
     struct agent_recording_load *load;
 };
 
-static int prepare(void *context, struct patch_agent *agent, struct base_error *error)
+static int prepare(void *context, struct loader_agent *agent, struct base_error *error)
 {
     struct preparation *preparation = context;
     struct agent_recording_load *load = preparation->load;
     uint64_t offset;
-    int result = collect_agent_file_begin(&load->file, patch_agent_region_file(agent),
-                                          &preparation->recording->wish, error);
+    int result =
+        shared_file_begin(&load->file, loader_region_file(agent), &preparation->recording->request, error);
     if (result != BASE_OK)
         return result;
-    collect_agent_file_take(&load->file, load->pid, 1);
+    shared_file_take(&load->file, load->pid, 1);
     publish(load, 0, load->pid);
     struct wire_agent_parameters parameters = {
-        .alive = patch_agent_alive(agent),
+        .alive = loader_alive(agent),
         .flags = getauxval(AT_HWCAP2) & 2 ? WIRE_AGENT_FSGSBASE : 0,
     };
-    collect_agent_file_parameters(&load->file, &preparation->recording->wish, patch_agent_region(agent),
-                                  &parameters);
-    if (!patch_agent_image_symbol(preparation->recording->image, "agent_parameters", &offset))
+    shared_file_parameters(&load->file, &preparation->recording->request, loader_region(agent), &parameters);
+    if (!loader_image_symbol(preparation->recording->image, "agent_parameters", &offset))
         return BASE_ENOTFOUND;
-    return patch_agent_write(agent, offset, &parameters, sizeof parameters, error);
+    return loader_write(agent, offset, &parameters, sizeof parameters, error);
 }
 
 static bool load_into(struct agent_recording *recording, pid_t pid)
 {
     struct agent_recording_load *load = calloc(1, sizeof *load);
     struct preparation preparation = {recording, load};
-    struct collect_agent_file_pieces pieces;
-    collect_agent_file_pieces(&recording->wish, &pieces);
-    const struct patch_agent_options options = {.image = recording->image,
-                                                .plans = recording->plans,
-                                                .file_size = collect_agent_file_size(&recording->wish),
-                                                .span = pieces.span,
-                                                .pieces = pieces.items,
-                                                .piece_count = pieces.count,
-                                                .prepare = prepare,
-                                                .context = &preparation};
+    struct shared_file_pieces pieces;
+    shared_file_pieces(&recording->request, &pieces);
+    const struct loader_options options = {.image = recording->image,
+                                           .plans = recording->plans,
+                                           .file_size = shared_file_size(&recording->request),
+                                           .span = pieces.span,
+                                           .pieces = pieces.items,
+                                           .piece_count = pieces.count,
+                                           .prepare = prepare,
+                                           .context = &preparation};
     if (load == NULL || recording->load_count == AGENT_RECORDING_LOADS)
         return fails(recording, "loads");
     load->pid = pid;
-    if (patch_agent_load(&recording->helper, pid, true, &options, &load->agents[0], &recording->error) !=
+    if (loader_load(&recording->helper, pid, true, &options, &load->agents[0], &recording->error) !=
         BASE_OK) {
         free(load);
         return fails(recording, "load");
@@ -124,40 +123,39 @@ static bool load_into(struct agent_recording *recording, pid_t pid)
 
 static void adopt(struct agent_recording *recording, struct agent_recording_load *load, uint32_t region)
 {
-    struct wire_agent_process *process = collect_agent_file_process(&load->file, region);
+    struct wire_agent_process *process = shared_file_process(&load->file, region);
     uint32_t parent = process->parent - 1;
     if (load->agents[region] == NULL && parent < AGENT_RECORDING_REGIONS && load->agents[parent] != NULL)
-        patch_agent_adopt(load->agents[parent], (pid_t)process->pid, &load->agents[region],
-                          &recording->error);
+        loader_adopt(load->agents[parent], (pid_t)process->pid, &load->agents[region], &recording->error);
 }
 
 static void answer(struct agent_recording *recording, struct agent_recording_load *load, uint32_t region)
 {
-    struct collect_agent_asks asks;
+    struct shared_asks asks;
     uint32_t sequence, asked;
-    pid_t pid = (pid_t)collect_agent_file_process(&load->file, region)->pid;
-    if (!collect_agent_file_request(&load->file, region, &asked, &sequence, &asks))
+    pid_t pid = (pid_t)shared_file_process(&load->file, region)->pid;
+    if (!shared_file_request(&load->file, region, &asked, &sequence, &asks))
         return;
     if (asked & WIRE_AGENT_FORKED)
         adopt(recording, load, region);
     if ((asked & WIRE_AGENT_OBJECTS) && load->agents[region] != NULL) {
-        patch_agent_update(load->agents[region], &recording->helper, false, true, &recording->error);
+        loader_update(load->agents[region], &recording->helper, false, true, &recording->error);
         publish(load, region, pid);
     }
     if (asked & WIRE_AGENT_EXEC_FAILED)
-        patch_agent_let_go(&recording->helper, pid);
+        loader_let_go(&recording->helper, pid);
     if ((asked & WIRE_AGENT_EXEC) &&
-        patch_agent_expect_exec(&recording->helper, pid, &recording->error) != BASE_OK)
+        loader_expect_exec(&recording->helper, pid, &recording->error) != BASE_OK)
         fails(recording, "exec");
-    collect_agent_file_answer(&load->file, region, sequence);
+    shared_file_answer(&load->file, region, sequence);
 }
 
-static void answer_bells(struct agent_recording *recording)
+static void answer_doorbells(struct agent_recording *recording)
 {
     for (unsigned i = 0; i < recording->load_count; i++) {
         struct agent_recording_load *load = recording->loads[i];
-        uint32_t regions = collect_agent_file_regions(&load->file);
-        collect_agent_file_control(&load->file)->now_ns += 1000000;
+        uint32_t regions = shared_file_regions(&load->file);
+        shared_file_control(&load->file)->now_ns += 1000000;
         for (uint32_t region = 0; region < regions && region < AGENT_RECORDING_REGIONS; region++)
             answer(recording, load, region);
     }
@@ -165,14 +163,14 @@ static void answer_bells(struct agent_recording *recording)
 
 static void take_events(struct agent_recording *recording)
 {
-    struct patch_trace_event event;
+    struct trace_event event;
     struct pollfd socket = {recording->helper.socket, POLLIN, 0};
-    if (!patch_trace_pending(&recording->helper))
+    if (!helper_trace_pending(&recording->helper))
         poll(&socket, 1, 1);
-    while (patch_trace_next(&recording->helper, &event, &recording->error) > 0)
-        if (patch_agent_take_event(&recording->helper, &event)) {
+    while (helper_trace_next(&recording->helper, &event, &recording->error) > 0)
+        if (loader_take_event(&recording->helper, &event)) {
             load_into(recording, event.pid);
-            patch_agent_let_go(&recording->helper, event.pid);
+            loader_let_go(&recording->helper, event.pid);
         }
 }
 
@@ -196,7 +194,7 @@ static bool launch(struct agent_recording *recording, char *const argv[])
         _exit(99);
     }
     close(go[0]);
-    bool expected = patch_agent_expect_exec(&recording->helper, recording->pid, &recording->error) == BASE_OK;
+    bool expected = loader_expect_exec(&recording->helper, recording->pid, &recording->error) == BASE_OK;
     if (expected && write(go[1], "g", 1) != 1)
         expected = false;
     close(go[1]);
@@ -205,23 +203,23 @@ static bool launch(struct agent_recording *recording, char *const argv[])
 
 static void count_hooks(struct agent_recording *recording)
 {
-    const struct patch_agent_hook *hooks;
+    const struct loader_hook *hooks;
     for (unsigned i = 0; i < recording->load_count; i++) {
-        size_t count = patch_agent_hooks(recording->loads[i]->agents[0], &hooks);
+        size_t count = loader_hooks(recording->loads[i]->agents[0], &hooks);
         for (size_t j = 0; j < count; j++)
-            recording->hooks += hooks[j].state != PATCH_AGENT_REFUSED;
+            recording->hooks += hooks[j].state != LOADER_REFUSED;
     }
 }
 
 bool agent_recording_run(struct agent_recording *recording, char *const argv[])
 {
-    if (patch_helper_begin(&recording->helper, &recording->error) != BASE_OK)
+    if (helper_begin(&recording->helper, &recording->error) != BASE_OK)
         return fails(recording, "helper");
     if (!plan(recording) || !launch(recording, argv))
         return false;
     while (wait4(recording->pid, &recording->status, WNOHANG, &recording->usage) == 0) {
         take_events(recording);
-        answer_bells(recording);
+        answer_doorbells(recording);
     }
     take_events(recording);
     count_hooks(recording);
@@ -233,17 +231,17 @@ void agent_recording_free(struct agent_recording *recording)
     for (unsigned i = 0; i < recording->load_count; i++) {
         struct agent_recording_load *load = recording->loads[i];
         for (unsigned region = AGENT_RECORDING_REGIONS; region-- > 0;)
-            patch_agent_free(load->agents[region]);
-        collect_agent_file_end(&load->file);
+            loader_free(load->agents[region]);
+        shared_file_end(&load->file);
         process_space_free(&load->space);
         free(load);
     }
-    patch_agent_plans_free(recording->plans);
-    patch_agent_image_close(recording->image);
-    patch_helper_end(&recording->helper);
+    loader_plans_free(recording->plans);
+    loader_image_close(recording->image);
+    helper_end(&recording->helper);
 }
 
-static bool is_below(const struct collect_agent_tree *tree, uint32_t node, uint64_t low, uint64_t high)
+static bool is_below(const struct shared_tree *tree, uint32_t node, uint64_t low, uint64_t high)
 {
     for (unsigned i = 0; node != 0 && node <= tree->node_count && i < 200;
          node = tree->nodes[node].parent, i++)
@@ -252,7 +250,7 @@ static bool is_below(const struct collect_agent_tree *tree, uint32_t node, uint6
     return high == 0;
 }
 
-static void add_cell(const struct collect_agent_tree *tree, const struct wire_agent_cell *cell,
+static void add_cell(const struct shared_tree *tree, const struct wire_agent_cell *cell,
                      struct agent_recording_figures *sum)
 {
     uint64_t live = cell->total - cell->freed_own - cell->freed_other;
@@ -269,11 +267,10 @@ static void add_cell(const struct collect_agent_tree *tree, const struct wire_ag
 bool agent_recording_read(struct agent_recording *recording, unsigned load, uint32_t region, uint64_t low,
                           uint64_t high, struct agent_recording_figures *figures)
 {
-    struct collect_agent_tree tree;
+    struct shared_tree tree;
     *figures = (struct agent_recording_figures){0};
-    if (load >= recording->load_count ||
-        region >= collect_agent_file_regions(&recording->loads[load]->file) ||
-        collect_agent_file_read(&recording->loads[load]->file, region, &tree, &recording->error) != BASE_OK)
+    if (load >= recording->load_count || region >= shared_file_regions(&recording->loads[load]->file) ||
+        shared_file_read(&recording->loads[load]->file, region, &tree, &recording->error) != BASE_OK)
         return false;
     for (uint32_t node = 1; node <= tree.node_count; node++)
         if (tree.nodes[node].cell != 0 && tree.nodes[node].cell <= tree.cell_count &&
@@ -284,6 +281,6 @@ bool agent_recording_read(struct agent_recording *recording, unsigned load, uint
         figures->losses += i != WIRE_AGENT_LOSS_UNKNOWN_FREE && i != WIRE_AGENT_LOSS_FRAME_POINTER
                                ? tree.process.losses[i]
                                : 0;
-    collect_agent_tree_free(&tree);
+    shared_tree_free(&tree);
     return true;
 }

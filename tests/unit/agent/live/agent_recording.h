@@ -11,25 +11,25 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
-#include "collect_agent_file.h"
-#include "patch_agent.h"
+#include "loader.h"
 #include "process_space.h"
+#include "shared_file.h"
 
 enum { AGENT_RECORDING_LOADS = 8, AGENT_RECORDING_REGIONS = 8 };
 
 struct agent_recording_load {
     pid_t pid;
-    struct patch_agent *agents[AGENT_RECORDING_REGIONS];
-    struct collect_agent_file file;
+    struct loader_agent *agents[AGENT_RECORDING_REGIONS];
+    struct shared_file file;
     struct process_space space;
 };
 
 struct agent_recording {
-    struct collect_agent_wish wish;
-    struct patch_helper helper;
-    struct patch_agent_image *image;
-    struct patch_agent_plans *plans;
-    struct patch_agent_function functions[64];
+    struct shared_request request;
+    struct helper helper;
+    struct loader_image *image;
+    struct loader_plans *plans;
+    struct loader_function functions[64];
     struct agent_recording_load *loads[AGENT_RECORDING_LOADS];
     unsigned load_count, hooks;
     pid_t pid;
@@ -39,7 +39,7 @@ struct agent_recording {
     struct base_error error;
 };
 
-/* Runs the command to its end. Zero the structure but for `wish`. False: see `failed` and `error`. */
+/* Runs the command to its end. Zero the structure but for `request`. False: see `failed` and `error`. */
 bool agent_recording_run(struct agent_recording *recording, char *const argv[]);
 void agent_recording_free(struct agent_recording *recording);
 

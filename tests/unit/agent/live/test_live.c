@@ -22,7 +22,7 @@
 #include "heap_sites.h"
 
 static char *dynamic_program, *static_program, *plugin;
-static char folder[] = "/tmp/test-agent-XXXXXX";
+static char directory[] = "/tmp/test-agent-XXXXXX";
 static char truth_path[128];
 
 static struct heap_sites read_truth(const char *ending)
@@ -43,8 +43,8 @@ static void record(struct agent_recording *recording, char *program, const char 
 {
     char *const argv[] = {program, truth_path, (char *)(uintptr_t)mode, (char[]){"20000"}, plugin, NULL};
     memset(recording, 0, sizeof *recording);
-    recording->wish = (struct collect_agent_wish){
-        .memory = 64 << 20, .flags = flags, .patience_ms = 1000, .parts = UINT32_MAX};
+    recording->request =
+        (struct shared_request){.memory = 64 << 20, .flags = flags, .patience_ms = 1000, .parts = UINT32_MAX};
     if (!agent_recording_run(recording, argv))
         print_message("# %s: %s\n", recording->failed, recording->error.text);
     assert_null(recording->failed);
@@ -93,7 +93,7 @@ static void compare_whole(struct agent_recording *recording, const struct heap_s
     uint64_t kept = all.live - truth->live;
     assert_in_range(kept, 0, all.total - total);
     assert_int_equal(all.peak, truth->peak + kept);
-    assert_int_equal(collect_agent_file_process(&recording->loads[0]->file, 0)->peak, truth->peak + kept);
+    assert_int_equal(shared_file_process(&recording->loads[0]->file, 0)->peak, truth->peak + kept);
 }
 
 static void test_one_thread(void **state)
@@ -204,35 +204,35 @@ static void test_shapes(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    if (mkdtemp(folder) == NULL)
+    if (mkdtemp(directory) == NULL)
         return -1;
-    snprintf(truth_path, sizeof truth_path, "%s/truth", folder);
+    snprintf(truth_path, sizeof truth_path, "%s/truth", directory);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    return rmdir(folder);
+    return rmdir(directory);
 }
 
 static int run_command(char **argv)
 {
     static struct agent_recording recording;
     struct agent_recording_figures figures;
-    recording.wish = (struct collect_agent_wish){
+    recording.request = (struct shared_request){
         .memory = 256 << 20, .flags = WIRE_AGENT_FOLLOW, .patience_ms = 1000, .parts = UINT32_MAX};
     const char *sample = getenv("AGENT_SAMPLE");
-    recording.wish.sample_bytes = sample != NULL ? strtoull(sample, NULL, 10) : 0;
+    recording.request.sample_bytes = sample != NULL ? strtoull(sample, NULL, 10) : 0;
     bool good = agent_recording_run(&recording, argv);
     fprintf(stderr, "%s %s; user %.3f s, system %.3f s, %u hooks\n", good ? "recorded" : recording.failed,
             recording.error.text,
             (double)recording.usage.ru_utime.tv_sec + (double)recording.usage.ru_utime.tv_usec / 1e6,
             (double)recording.usage.ru_stime.tv_sec + (double)recording.usage.ru_stime.tv_usec / 1e6,
             recording.hooks);
-    const struct patch_agent_hook *hooks;
+    const struct loader_hook *hooks;
     for (unsigned load = 0; load < recording.load_count; load++) {
-        size_t count = patch_agent_hooks(recording.loads[load]->agents[0], &hooks);
+        size_t count = loader_hooks(recording.loads[load]->agents[0], &hooks);
         for (size_t i = 0; getenv("AGENT_HOOKS") != NULL && i < count; i++)
             fprintf(stderr, "hook %s of %s: %u %u\n", hooks[i].name, hooks[i].path, hooks[i].state,
                     hooks[i].reason);
@@ -240,7 +240,7 @@ static int run_command(char **argv)
     for (unsigned load = 0; load < recording.load_count; load++)
         for (uint32_t region = 0; agent_recording_read(&recording, load, region, 0, 0, &figures); region++) {
             const struct wire_agent_process *process =
-                collect_agent_file_process(&recording.loads[load]->file, region);
+                shared_file_process(&recording.loads[load]->file, region);
             fprintf(stderr,
                     "%u.%u: total %lu in %lu, live %lu in %lu, peak %lu (%ld), temporary %lu, %lu nodes, %lu "
                     "cells, %u threads; losses",

@@ -1,0 +1,98 @@
+#include "calls_undiscovered.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "loader_leads.h"
+#include "proc_target.h"
+#include "proc_users.h"
+#include "remains.h"
+#include "wire_loss.h"
+
+/* A child may fork while it is being left. */
+enum { ROUNDS = 4 };
+
+/* What tally shares with targets. */
+struct file {
+    uint64_t inode;
+    uint32_t device_major, device_minor;
+};
+
+struct files {
+    struct file *items;
+    size_t count, capacity;
+};
+
+/* The agent has its own (shared_file.h). */
+static bool is_shared(const struct proc_mapping *mapping)
+{
+    return mapping->shared && strcmp(mapping->path, LOADER_LEADS_OURS) == 0;
+}
+
+static bool is_known(const void *context, const struct proc_mapping *mapping)
+{
+    const struct files *files = context;
+    bool found = false;
+    for (size_t i = 0; i < files->count && !found && is_shared(mapping); i++)
+        found = files->items[i].inode == mapping->inode &&
+                files->items[i].device_major == mapping->device_major &&
+                files->items[i].device_minor == mapping->device_minor;
+    return found;
+}
+
+static void note_own_files(struct files *files)
+{
+    struct proc_maps maps = {0};
+    proc_maps_read(getpid(), &maps, NULL);
+    for (size_t i = 0; i < maps.count; i++) {
+        const struct proc_mapping *mapping = &maps.items[i];
+        if (is_shared(mapping) && !is_known(files, mapping) &&
+            base_array_room(files->items, files->count, files->capacity))
+            files->items[files->count++] =
+                (struct file){mapping->inode, mapping->device_major, mapping->device_minor};
+    }
+    proc_maps_free(&maps);
+}
+
+static void leave_process(pid_t pid, struct remains_left *left, uint64_t *began)
+{
+    struct remains_cleaned cleaned;
+    int result;
+    do {
+        result = remains_remove(pid, &cleaned, NULL);
+    } while (result < 0 && remains_again(result, began));
+    if ((result < 0 && result != BASE_ENOTFOUND) || cleaned.bytes_left != 0)
+        remains_left_add(left, pid, cleaned.bytes_left,
+                         result < 0 || cleaned.bytes_left > cleaned.bytes_kept);
+}
+
+/* How many there were that had not been discovered. */
+static size_t leave_once(const struct files *files, struct remains_left *left, uint64_t *began)
+{
+    pid_t *pids;
+    size_t found = 0, count = proc_users_list(is_known, files, true, &pids);
+    for (size_t i = 0; i < count; i++) {
+        if (remains_left_knows(left, pids[i]) || proc_target_vfork_parent(pids[i]))
+            continue;
+        leave_process(pids[i], left, began);
+        found++;
+    }
+    free(pids);
+    return found;
+}
+
+void calls_undiscovered_leave(struct remains_left *left, struct profile *profile)
+{
+    struct files files = {0};
+    note_own_files(&files);
+    size_t found = files.count;
+    uint64_t began = 0;
+    for (unsigned i = 0; i < ROUNDS && found != 0; i++) {
+        found = leave_once(&files, left, &began);
+        if (found != 0)
+            profile_lose(profile, WIRE_LOSS_CALLS_UNSEEN, found);
+    }
+    free(files.items);
+}

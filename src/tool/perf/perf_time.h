@@ -1,0 +1,126 @@
+/* perf_time.h - the time collector's events: how many, at which periods, on which threads and CPUs.
+ *
+ * Randomised intervals. A fixed sampling period makes the stated margin of error false for a program that has
+ * the same period (measured.md). Redrawing the period after each sample would cost a wake-up of Tally per
+ * sample. Instead every CPU of a target gets a *set* of PERF_TIME_SET events whose periods are drawn at
+ * random, unrelated to each other, and scaled so that together they fire at exactly the rate; they are drawn
+ * anew once, at a random moment some 20 ms after the start, so that their phase is unrelated to the program's
+ * start as well. Each event is an arithmetic progression with a random step and a random phase: for a program
+ * of any period T two of its samples are pairwise independent as soon as the step is spread over a multiple
+ * of T, so the variance of a share is the binomial one that Wilson's interval assumes; where the step is much
+ * smaller than T, samples are spread more evenly than independent ones. That the steps are unrelated keeps
+ * one unlucky draw from spoiling more than its half of a run. Coverage of the 95 % interval is tested by
+ * simulation (tests/unit/perf) and on a program (tests/system). It costs nothing at run time, at any rate.
+ * Intervals between the samples of one event are 0.7 to 1.9 times set / rate; the mean over all is 1 / rate.
+ * All events of a set count all the time, so every sample stands for 1 / rate. (Drawing again and again would
+ * cost every thread half a sample each time, which is much for one that rarely runs.)
+ *
+ * Births. An inherited event begins its period in every thread that is born: who lives shorter than a period
+ * is never sampled, and a program of many short threads or processes would hardly be seen. Where they are
+ * many, and where it is allowed, CPUs are sampled instead, for the target's processes only
+ * (perf_filter.h): one phase for all that runs there, whoever it is.
+ *
+ * Descriptors. Following threads and children needs inherited events, which must be bound to a CPU to be
+ * mapped: threads x CPUs x set. When that does not fit into the (raised) limit the set shrinks to one event,
+ * then it is one event a thread for any CPU, with a ring of its own; threads born later are then opened as
+ * they are heard of. Context: tool, one thread. */
+#ifndef PERF_TIME_H
+#define PERF_TIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+#include "base_map.h"
+#include "perf_event.h"
+#include "perf_filter.h"
+#include "perf_ring.h"
+
+#define PERF_TIME_SET 2
+
+struct perf_time_event {
+    int fd, cpu;
+    uint64_t id;
+    pid_t tid; /* -1: a CPU's */
+    bool superseded;
+};
+
+struct perf_time {
+    struct perf_event_form form;
+    double rate_hz;
+    unsigned set_size; /* events a target and CPU */
+    bool per_thread;   /* one event a thread, any CPU */
+    int *cpus;         /* those to record on */
+    size_t cpu_count;
+    struct perf_time_event *events;
+    size_t event_count, event_capacity;
+    struct base_map ring_of_cpu; /* cpu -> index into events of the one that owns the CPU's ring */
+    struct base_map owner;       /* event id -> tid it was opened for */
+    struct base_map opened;      /* tid -> 1: has events of its own; 0: had, they are closed */
+    struct perf_rings *rings;
+    size_t ring_size;                 /* bytes, of a CPU's ring */
+    size_t thread_ring_size;          /* bytes, of a thread's ring */
+    uint64_t unseen;                  /* threads that could not be opened */
+    uint64_t random;                  /* state of the generator */
+    struct rlimit descriptors;        /* as they were; 0 if that is not known */
+    rlim_t descriptor_limit;          /* as it is now */
+    int cgroup;                       /* of perf_time_open_cpus */
+    const struct perf_filter *filter; /* whom a CPU's events fire for; NULL: everybody */
+};
+
+/* Draws the periods of one set: count random periods (ns) whose rates add up to rate_hz. Exposed for its
+ * test. */
+void perf_time_periods(uint64_t *random, double rate_hz, unsigned count, uint64_t *periods);
+
+/* Finds out what is allowed and which CPUs there are, raises the descriptor limit. `cpus`: "0,2-5" or NULL.
+ */
+int perf_time_init(struct perf_time *time, struct perf_rings *rings, const char *cpus,
+                   struct base_error *error);
+void perf_time_free(struct perf_time *time);
+
+/* A process about to call exec: its one thread, on every CPU, starting by itself. */
+int perf_time_open_child(struct perf_time *time, pid_t pid, struct base_error *error);
+
+/* Which processes are to be recorded, now: a malloc'd list, asked for again until nothing new is on it. */
+typedef size_t perf_time_list(void *context, pid_t **pids);
+
+/* All threads of running processes; rescans until no new ones appear. Events start disabled. */
+int perf_time_open_processes(struct perf_time *time, perf_time_list *list, void *context,
+                             struct base_error *error);
+
+/* Every process of the machine, or (cgroup >= 0, a descriptor of its folder) of a cgroup. */
+int perf_time_open_cpus(struct perf_time *time, int cgroup, struct base_error *error);
+
+/* One more thread, in the mode of one event a thread; it starts at once. */
+void perf_time_open_thread(struct perf_time *time, pid_t tid);
+
+/* A sample of `tid` came from event `id`: true when this thread is covered twice, by an event of its own and
+ * by one inherited from a thread opened earlier (it was born while threads were being opened); its own is
+ * closed then. */
+bool perf_time_is_double(struct perf_time *time, pid_t tid, uint64_t id);
+
+/* Draws the periods of all events anew. */
+void perf_time_redraw(struct perf_time *time);
+
+void perf_time_enable(struct perf_time *time);
+void perf_time_disable(struct perf_time *time);
+
+/* From now on stacks are copied up to `bytes`: opens new events beside the old, on all threads of the
+ * processes listed (`list` NULL: on the CPUs again), then switches over. On failure everything stays as it
+ * was. */
+int perf_time_grow_copy(struct perf_time *time, uint32_t bytes, perf_time_list *list, void *context,
+                        struct base_error *error);
+
+/* From now on whole CPUs are sampled, for the processes in the filter's table: opens those events beside the
+ * old, lets `enter` fill the table (false: give up), then switches over. On failure everything stays as it
+ * was. The filter belongs to the caller and must outlive the events. */
+int perf_time_switch_to_cpus(struct perf_time *time, const struct perf_filter *filter,
+                             bool (*enter)(void *context), void *context, struct base_error *error);
+
+/* One line for the profile: how intervals were randomised. */
+void perf_time_describe(const struct perf_time *time, char *text, size_t size);
+
+#endif

@@ -1,0 +1,94 @@
+#include "shared_proc.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proc_target.h"
+
+pid_t shared_proc_of_thread(pid_t tid)
+{
+    char path[64], line[256];
+    pid_t pid = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)tid);
+    FILE *file = fopen(path, "re");
+    while (file && !pid && fgets(line, sizeof line, file))
+        if (!strncmp(line, "Tgid:", 5))
+            pid = (pid_t)strtol(line + 5, NULL, 10);
+    if (file)
+        fclose(file);
+    return pid;
+}
+
+/* The numbers of a thread, from our namespace to its own: how many; *inside is the last. */
+static unsigned read_numbers(pid_t pid, pid_t tid, pid_t *inside)
+{
+    char path[64], line[512];
+    unsigned count = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/status", (int)pid, (int)tid);
+    FILE *file = fopen(path, "re");
+    *inside = 0;
+    while (file && !count && fgets(line, sizeof line, file)) {
+        char *at = line + 6;
+        for (bool numbers = !strncmp(line, "NSpid:", 6); numbers && *at == '\t'; count++)
+            *inside = (pid_t)strtol(at, &at, 10);
+    }
+    if (file)
+        fclose(file);
+    return count;
+}
+
+pid_t shared_proc_inside(pid_t pid, pid_t tid)
+{
+    pid_t inside;
+    read_numbers(pid, tid, &inside);
+    return inside;
+}
+
+bool shared_proc_is_nested(pid_t pid)
+{
+    pid_t inside;
+    return read_numbers(pid, pid, &inside) > 1;
+}
+
+static bool has_thread(pid_t pid, pid_t inside)
+{
+    char path[64];
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *directory = opendir(path);
+    for (const struct dirent *entry; directory && !found && (entry = readdir(directory));) {
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+        found = tid > 0 && shared_proc_inside(pid, tid) == inside;
+    }
+    if (directory)
+        closedir(directory);
+    return found;
+}
+
+static pid_t find(const struct shared_file *file, pid_t first, pid_t inside)
+{
+    pid_t *pids, found = 0;
+    if (first && has_thread(first, inside))
+        return first;
+    size_t count = shared_file_users(file, &pids);
+    for (size_t i = 0; i < count && !found; i++)
+        if (has_thread(pids[i], inside))
+            found = pids[i];
+    free(pids);
+    return found;
+}
+
+/* The first in a namespace is 1 in it. */
+pid_t shared_proc_outside(struct shared_file *file, pid_t first, uint32_t *number)
+{
+    pid_t inside = (pid_t)*number;
+    file->nested |= inside == 1;
+    if (!file->nested)
+        return first ? shared_proc_of_thread(inside) : inside;
+    pid_t found = find(file, first, inside);
+    if (found && !first)
+        *number = (uint32_t)found;
+    return found;
+}
