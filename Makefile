@@ -28,7 +28,8 @@ demo:
 check: setup
 	@BUILD=$(BUILD) tools/check
 
-# The same, with everything that takes too long for every change: all modes of every row of tests/system/harm, hundreds of kills.
+# The same, with everything that takes too long for every change: all modes of every row of tests/system/harm, hundreds of kills, the
+# coverage of intervals, and all that a plain user may do, as one. Hours.
 check-long: setup
 	@TALLY_LONG=1 BUILD=$(BUILD) tools/check
 

@@ -1,5 +1,5 @@
 /* agent_blob.h - the agent's image, as it is put into targets: an ELF shared object for the host, RELATIVE
- * relocations only, with the symbols of wire_agent.h in .symtab. Context: tool. */
+ * relocations only, with the symbols of wire_agent_entry.h in .symtab. Context: tool. */
 #ifndef AGENT_BLOB_H
 #define AGENT_BLOB_H
 

@@ -1,17 +1,19 @@
 /* Figures: what one allocation or release changes. The rules of reading, and the technique of the peak, are
- * in wire_agent.h.
+ * in wire_agent_node.h.
  *
  * A cell's first line is written by the threads of its group only; a group is one thread, but for group 0,
  * which takes everybody who came late. One writer needs no locked instruction. Releases by other threads are
  * counted in the second line, atomically. */
-#include "agent.h"
+#include "agent_cell.h"
+
+#include "agent_memory.h"
 
 static uint32_t make_cell(uint32_t node, uint32_t group)
 {
     struct wire_agent_process *process = agent_process();
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    uint32_t number = agent_take_number(&process->cell_count, layout.cell_count, WIRE_AGENT_PART_CELLS,
-                                        sizeof(struct wire_agent_cell));
+    uint32_t number = agent_memory_number(&process->cell_count, layout.cell_count, WIRE_AGENT_PART_CELLS,
+                                          sizeof(struct wire_agent_cell));
     if (number != 0) {
         struct wire_agent_cell *cell = agent_cell_at(number);
         cell->node = node;

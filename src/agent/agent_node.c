@@ -4,13 +4,16 @@
  * filled by one compare and swap, when the node is complete. It grows by copying: one thread makes a table
  * twice as large, fills it, and then publishes it. Who fills a slot of the old table in that moment makes a
  * node that the new one does not know, and another node of the same path will be made later: their figures
- * add up where they are read (wire_agent.h), so that is allowed, and nobody waits as long as there are slots.
+ * add up where they are read (wire_agent_node.h), so that is allowed, and nobody waits as long as there are
+ * slots.
  *
  * A thread that grows the table may get no processor until the slots are used up, or never come back (it was
  * interrupted by whoever looks, or its handler left by a jump). It is waited for, two milliseconds at most;
  * then its turn is taken, and what it makes in the end is given up. So each table has its own space, and only
  * the one that takes the place of the table that it was made of is published. */
-#include "agent.h"
+#include "agent_node.h"
+
+#include "agent_memory.h"
 
 #define FIRST_BITS 8
 #define WAITS      20 /* for the thread that grows the table, two milliseconds in all */
@@ -57,19 +60,19 @@ static uint64_t take_space(struct wire_agent_process *process, uint64_t bytes)
     uint64_t used = __atomic_load_n(&process->index_used, __ATOMIC_RELAXED), first;
     do {
         first = used != 0 ? used : sizeof(uint32_t) << FIRST_BITS;
-        if (first + bytes > layout.index_bytes || !agent_room(WIRE_AGENT_PART_INDEX, first + bytes))
+        if (first + bytes > layout.index_bytes || !agent_memory_has(WIRE_AGENT_PART_INDEX, first + bytes))
             return 0;
     } while (!__atomic_compare_exchange_n(&process->index_used, &used, first + bytes, false, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED));
     return first;
 }
 
-/* Of the nodes that have a number; behind what is mapped, numbers are nobody's (agent_take_number). */
+/* Of the nodes that have a number; behind what is mapped, numbers are nobody's (agent_memory_number). */
 static uint32_t count_nodes(const struct wire_agent_process *process)
 {
     uint64_t count = __atomic_load_n(&process->node_count, __ATOMIC_ACQUIRE);
-    uint64_t room = __atomic_load_n(&agent_parameters.rooms[WIRE_AGENT_PART_NODES], __ATOMIC_ACQUIRE);
-    uint64_t most = room / sizeof(struct wire_agent_node) - 1;
+    uint64_t mapped = __atomic_load_n(&agent_parameters.mapped[WIRE_AGENT_PART_NODES], __ATOMIC_ACQUIRE);
+    uint64_t most = mapped / sizeof(struct wire_agent_node) - 1;
     return (uint32_t)(count < most ? count : most);
 }
 
@@ -111,7 +114,7 @@ static bool await_index(struct wire_agent_process *process, uint64_t place)
         for (unsigned waits = 0; waits < WAITS && turn != 0 && present_place(process) == place &&
                                  __atomic_load_n(&process->index_lock, __ATOMIC_RELAXED) == turn;
              waits++)
-            agent_room_wait();
+            agent_memory_wait();
         if (grow_index(process, place, turn))
             break;
     }
@@ -121,8 +124,8 @@ static bool await_index(struct wire_agent_process *process, uint64_t place)
 static uint32_t make_node(struct wire_agent_process *process, const struct wire_agent_node *wanted)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    uint32_t number = agent_take_number(&process->node_count, layout.node_count, WIRE_AGENT_PART_NODES,
-                                        sizeof(struct wire_agent_node));
+    uint32_t number = agent_memory_number(&process->node_count, layout.node_count, WIRE_AGENT_PART_NODES,
+                                          sizeof(struct wire_agent_node));
     if (number == 0)
         return 0;
     struct wire_agent_node *node = agent_node_at(number);
@@ -139,6 +142,8 @@ static uint32_t child_in(struct wire_agent_process *process, uint64_t place,
     for (uint32_t at = wanted->hash & mask, probes = 0; probes <= mask; at = (at + 1) & mask, probes++) {
         uint32_t there = __atomic_load_n(&slots[at], __ATOMIC_ACQUIRE);
         if (there == 0) {
+            /* The node is complete before the slot shows it. Of two threads that come here at once one keeps
+             * a node without a slot; fill_index gives it one. */
             if (made == 0)
                 made = make_node(process, wanted);
             if (made == 0)

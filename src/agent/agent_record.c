@@ -5,13 +5,14 @@
  * it at the same time, but a handler of its own.
  *
  * When a thread has ended its record serves the next one, so there are about as many as threads lived at
- * once. Nobody tells us that it has ended. When a record is needed, some are looked at:
+ * once. Nobody announces that it has ended. When a record is needed, some are looked at:
  *   1. The C library keeps the thread's number in its control block, at an offset that is found out by
  *      looking for the number there (tid_offset). The kernel writes 0 there when the thread has ended
  *      (glibc), or the library does as its last act (musl), or -1 who joins it; and the kernel writes the
  *      number of a new thread there before that one begins.
  *   2. A control block that is not mapped any more is nobody's.
  *   3. Where neither is to be seen the thread is taken to live.
+ *
  * A new thread may begin with the same control block at any time. So a record is taken away first, by its
  * key, and then looked at again: the number is written before the new thread runs, so if it found the record
  * by the old key, that is seen, and the record is given back.
@@ -22,10 +23,15 @@
  *
  * A record keeps its group with the group's cells, which are thus written by one thread at a time, and its
  * caches. What was the thread's own is forgotten. */
-#include "agent.h"
+#include "agent_record.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
+
+#include "agent_may.h"
+#include "agent_memory.h"
+#include "agent_pending.h"
+#include "agent_readable.h"
 
 #define PROBES     256
 #define GONE       UINT64_C(1) /* of a place: it is free, but others may lie behind it */
@@ -37,7 +43,7 @@
 
 /* --- places --- */
 
-static uint64_t *places(void)
+static uint64_t *record_places(void)
 {
     return agent_part(WIRE_AGENT_PLACES_AT);
 }
@@ -45,7 +51,7 @@ static uint64_t *places(void)
 /* Records that may be looked at. */
 static uint64_t mapped_records(void)
 {
-    return __atomic_load_n(&agent_parameters.rooms[WIRE_AGENT_PART_THREADS], __ATOMIC_ACQUIRE) /
+    return __atomic_load_n(&agent_parameters.mapped[WIRE_AGENT_PART_THREADS], __ATOMIC_ACQUIRE) /
            WIRE_AGENT_THREAD_BYTES;
 }
 
@@ -57,25 +63,25 @@ static struct agent_thread *record_at(uint64_t word, uint64_t key)
         return NULL;
     struct agent_thread *thread = agent_thread_at(word & UINT16_MAX);
     uint64_t there = __atomic_load_n(&thread->shared.key, __ATOMIC_SEQ_CST);
-    return (there | AGENT_MAKING) == (key | AGENT_MAKING) ? thread : NULL;
+    return (there | AGENT_RECORD_MAKING) == (key | AGENT_RECORD_MAKING) ? thread : NULL;
 }
 
 /* Is it for whoever comes: empty, or of a record that is another thread's by now? */
-static bool is_free(uint64_t word)
+static bool is_free_place(uint64_t word)
 {
     return word == 0 || word == GONE || record_at(word, word >> 16) == NULL;
 }
 
 /* Makes record `number` one that can be found: at the first place that is free. A handler of this very thread
  * may have come first: then its record is this thread's. NULL: there is no place. */
-static struct agent_thread *publish(uint64_t key, uint32_t number)
+static struct agent_thread *publish_record(uint64_t key, uint32_t number)
 {
     uint32_t at = agent_thread_home(key);
     for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_PLACES) {
-        uint64_t there = __atomic_load_n(&places()[at], __ATOMIC_RELAXED);
-        if (is_free(there) &&
-            __atomic_compare_exchange_n(&places()[at], &there, wire_agent_place_word(key, number), false,
-                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        uint64_t there = __atomic_load_n(&record_places()[at], __ATOMIC_RELAXED);
+        if (is_free_place(there) &&
+            __atomic_compare_exchange_n(&record_places()[at], &there, wire_agent_place_word(key, number),
+                                        false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
             return agent_thread_at(number);
         struct agent_thread *thread = record_at(there, key);
         if (thread != NULL)
@@ -85,15 +91,15 @@ static struct agent_thread *publish(uint64_t key, uint32_t number)
 }
 
 /* No place leads to the record by that key any more. */
-static void withdraw(uint64_t key, uint32_t number)
+static void withdraw_record(uint64_t key, uint32_t number)
 {
     uint32_t at = agent_thread_home(key);
     for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_PLACES) {
-        uint64_t there = __atomic_load_n(&places()[at], __ATOMIC_RELAXED);
+        uint64_t there = __atomic_load_n(&record_places()[at], __ATOMIC_RELAXED);
         if (there == 0)
             return;
         if (there == wire_agent_place_word(key, number))
-            __atomic_compare_exchange_n(&places()[at], &there, GONE, false, __ATOMIC_RELAXED,
+            __atomic_compare_exchange_n(&record_places()[at], &there, GONE, false, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED);
     }
 }
@@ -106,7 +112,7 @@ uint32_t agent_record_tid_offset(uint64_t key, uint32_t tid)
     for (uint32_t at = sizeof(uint64_t); tid != 0 && at < BLOCK_MOST; at += sizeof tid) {
         uint64_t address = key + at;
         bool is_next_page = at == sizeof(uint64_t) || address % PAGE < sizeof tid;
-        if (is_next_page && !agent_stack_is_readable(address))
+        if (is_next_page && !agent_readable(address))
             return 0;
         if (*(const uint32_t *)address == tid)
             return at;
@@ -125,7 +131,7 @@ static bool has_ended(const struct agent_thread *thread, uint64_t key)
 {
     uint64_t address = key + thread->tid_offset;
     if (!agent_may(WIRE_AGENT_CALL_FUTEX))
-        return false; /* nothing tells */
+        return false; /* it cannot be found out */
     int64_t ended = compare_word(address, 0);
     if (ended == -EAGAIN)
         ended = compare_word(address, JOINED);
@@ -136,7 +142,7 @@ static bool has_ended(const struct agent_thread *thread, uint64_t key)
 
 static void forget_owner(struct agent_thread *thread)
 {
-    agent_function_forget(thread);
+    agent_pending_forget(thread);
     thread->shared.entered_sp = 0;
     thread->readable_start = thread->readable_end = thread->known_start = thread->known_end = 0;
     thread->last_block = thread->spent = thread->working = 0;
@@ -152,85 +158,87 @@ static void forget_owner(struct agent_thread *thread)
 }
 
 /* A free record, or one whose thread has ended. */
-static bool take_over(struct agent_thread *thread, uint32_t number, uint64_t key)
+static bool take_record_over(struct agent_thread *thread, uint32_t number, uint64_t key)
 {
     uint64_t before = __atomic_load_n(&thread->shared.key, __ATOMIC_RELAXED);
-    if ((before & AGENT_MAKING) != 0 || (before != 0 && !has_ended(thread, before)) ||
-        !__atomic_compare_exchange_n(&thread->shared.key, &before, key | AGENT_MAKING, false,
+    if ((before & AGENT_RECORD_MAKING) != 0 || (before != 0 && !has_ended(thread, before)) ||
+        !__atomic_compare_exchange_n(&thread->shared.key, &before, key | AGENT_RECORD_MAKING, false,
                                      __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
         return false;
     if (before == 0)
         return true;
+    /* Once more, now that its key is gone: a new thread with the same control block has its number written
+     * before it runs, so it either shows here or does not find the record. */
     if (!has_ended(thread, before)) { /* a new one began there meanwhile */
         __atomic_store_n(&thread->shared.key, before, __ATOMIC_RELEASE);
         return false;
     }
-    withdraw(before, number);
+    withdraw_record(before, number);
     forget_owner(thread);
     return true;
 }
 
 /* Looks go on where the last ones ended: so all records were looked at after as many new threads as a 16th of
  * them. */
-static struct agent_thread *take_used(uint64_t key, uint32_t *number)
+static struct agent_thread *take_used_record(uint64_t key, uint32_t *number)
 {
     uint64_t made = __atomic_load_n(&agent_process()->thread_count, __ATOMIC_RELAXED);
     uint64_t mapped = mapped_records();
     uint32_t count = (uint32_t)(made < mapped ? made : mapped);
     for (uint32_t i = 0; i < LOOKS && i < count; i++) {
         *number = __atomic_fetch_add(&agent_parameters.looked, 1, __ATOMIC_RELAXED) % count;
-        if (take_over(agent_thread_at(*number), *number, key))
+        if (take_record_over(agent_thread_at(*number), *number, key))
             return agent_thread_at(*number);
     }
     return NULL;
 }
 
-static bool has_room(uint64_t count)
+static bool has_record_room(uint64_t count)
 {
     return count <= WIRE_AGENT_THREADS &&
-           agent_room(WIRE_AGENT_PART_THREADS, count * WIRE_AGENT_THREAD_BYTES);
+           agent_memory_has(WIRE_AGENT_PART_THREADS, count * WIRE_AGENT_THREAD_BYTES);
 }
 
 /* From its number on others may take it for a free one: then the next one is tried. */
-static struct agent_thread *take_new(uint64_t key, uint32_t *number)
+static struct agent_thread *take_new_record(uint64_t key, uint32_t *number)
 {
     uint32_t *count = &agent_process()->thread_count;
-    while (has_room(__atomic_load_n(count, __ATOMIC_RELAXED) + UINT64_C(1))) {
+    while (has_record_room(__atomic_load_n(count, __ATOMIC_RELAXED) + UINT64_C(1))) {
         *number = __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
-        if (!has_room(*number + UINT64_C(1)))
+        if (!has_record_room(*number + UINT64_C(1)))
             return NULL; /* others came first: it is nobody's yet */
         struct agent_thread *thread = agent_thread_at(*number);
         uint64_t nobody = 0;
-        if (__atomic_compare_exchange_n(&thread->shared.key, &nobody, key | AGENT_MAKING, false,
+        if (__atomic_compare_exchange_n(&thread->shared.key, &nobody, key | AGENT_RECORD_MAKING, false,
                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             return thread;
     }
     return NULL;
 }
 
-static struct agent_thread *try_claim(uint64_t key, bool *claimed)
+static struct agent_thread *try_claim_record(uint64_t key, bool *claimed)
 {
     uint32_t number;
-    struct agent_thread *taken = take_used(key, &number);
+    struct agent_thread *taken = take_used_record(key, &number);
     if (taken == NULL)
-        taken = take_new(key, &number);
+        taken = take_new_record(key, &number);
     if (taken == NULL)
         return NULL;
-    struct agent_thread *thread = publish(key, number);
+    struct agent_thread *thread = publish_record(key, number);
     *claimed = thread == taken;
     if (!*claimed)
         __atomic_store_n(&taken->shared.key, 0, __ATOMIC_RELEASE);
     return thread;
 }
 
-static struct agent_thread *claim(uint64_t key, bool *claimed)
+static struct agent_thread *claim_record(uint64_t key, bool *claimed)
 {
     uint32_t *rest = &agent_parameters.unclaimed, left = __atomic_load_n(rest, __ATOMIC_RELAXED);
     if (left != 0) { /* of two at once one may not be counted, and nothing hangs on it */
         __atomic_store_n(rest, left - 1, __ATOMIC_RELAXED);
         return NULL;
     }
-    struct agent_thread *thread = try_claim(key, claimed);
+    struct agent_thread *thread = try_claim_record(key, claimed);
     if (thread == NULL)
         __atomic_store_n(rest, UNCLAIMED, __ATOMIC_RELAXED);
     return thread;
@@ -240,12 +248,12 @@ struct agent_thread *agent_record_find(uint64_t key, bool *claimed)
 {
     uint32_t at = agent_thread_home(key);
     for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_PLACES) {
-        uint64_t there = __atomic_load_n(&places()[at], __ATOMIC_ACQUIRE);
+        uint64_t there = __atomic_load_n(&record_places()[at], __ATOMIC_ACQUIRE);
         struct agent_thread *thread = record_at(there, key);
         if (__builtin_expect(thread != NULL, 1))
             return thread;
         if (there == 0)
             break;
     }
-    return claimed != NULL ? claim(key, claimed) : NULL;
+    return claimed != NULL ? claim_record(key, claimed) : NULL;
 }

@@ -17,58 +17,35 @@
  * Between any two instructions here a signal's handler may come to a hook. Until a record is complete its key
  * has a bit too many, by which the handler knows it for its own thread's; and who enters looks once more
  * whether what is written is still there. */
-#include "agent.h"
+#include "agent_thread.h"
 
 #include <sys/syscall.h>
 
+#include "agent_layer.h"
+#include "agent_may.h"
+#include "agent_pending.h"
+#include "agent_readable.h"
+#include "agent_record.h"
+#include "agent_view.h"
+#include "wire_agent_entry.h"
+
 /* The first GROUPS threads have cells of their own, which they write without locked instructions; the others
  * share group 0. */
-#define GROUPS 64
+#define GROUPS      64
+#define PAGE        UINT64_C(4096)
+#define SURVEY_MOST (UINT64_C(16) << 20)
 
-static uint32_t number_of(const struct agent_thread *thread)
-{
-    return (uint32_t)(((uint64_t)thread - agent_parameters.threads) / WIRE_AGENT_THREAD_BYTES);
-}
-
-void agent_thread_find_calls(struct agent_thread *thread)
-{
-    struct wire_agent_own *own = agent_own();
-    uint32_t number = number_of(thread);
-    uint64_t end = offsetof(struct wire_agent_own, calls) + (number + UINT64_C(1)) * sizeof *own->calls;
-    if (own == NULL || !agent_room(WIRE_AGENT_PART_OWN, end))
-        return;
-    __atomic_fetch_or(&own->known.used[number / 64], UINT64_C(1) << number % 64, __ATOMIC_RELAXED);
-    thread->calls = &own->calls[number];
-}
-
-/* A fresh record: what it keeps, whoever has it. */
-static void found_group(struct agent_thread *thread, struct wire_agent_process *process)
-{
-    agent_thread_find_calls(thread);
-    uint32_t group = __atomic_add_fetch(&process->group_count, 1, __ATOMIC_RELAXED);
-    thread->group = group <= GROUPS ? group : 0;
-    /* Not by the thread's number: the same program gets the same samples again. */
-    thread->random = (agent_control()->sample_seed + group + ((uint64_t)process->parent << 32)) *
-                         UINT64_C(0x9e3779b97f4a7c15) |
-                     1;
-}
-
-static void fill(struct agent_thread *thread, struct wire_agent_process *process, uint64_t key)
-{
-    if (thread->random == 0)
-        found_group(thread, process);
-    thread->shared.tid = 0;
-    if (agent_may(WIRE_AGENT_CALL_GETTID))
-        thread->shared.tid = (uint32_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
-    thread->tid_offset =
-        agent_may(WIRE_AGENT_CALL_MASK) ? agent_record_tid_offset(key, thread->shared.tid) : 0;
-    if (agent_control()->ns_of_ticks != 0)
-        agent_filter_look();
-}
+/* --- making a record --- */
 
 static bool is_complete(const struct agent_thread *thread, uint64_t key)
 {
     return __atomic_load_n(&thread->shared.key, __ATOMIC_RELAXED) == key;
+}
+
+static struct agent_thread *find_complete(uint64_t key)
+{
+    struct agent_thread *thread = key != 0 ? agent_record_find(key, NULL) : NULL;
+    return thread != NULL && is_complete(thread, key) ? thread : NULL;
 }
 
 /* A fork's child has its parent's stack, and perhaps its parent's filter. */
@@ -78,76 +55,47 @@ void agent_thread_inherit(void)
     if (agent_may(WIRE_AGENT_CALLS_ALL))
         return;
     uint64_t key = agent_thread_pointer();
-    const struct agent_thread *before = key != 0 ? agent_record_find(key, NULL) : NULL;
-    if (before == NULL || !is_complete(before, key))
+    const struct agent_thread *before = find_complete(key);
+    if (before == NULL)
         return;
     agent_parameters.known_key = key;
     agent_parameters.known_start = before->known_start;
     agent_parameters.known_end = before->known_end;
 }
 
-static void inherit(struct agent_thread *thread, uint64_t key)
+/* What a record keeps, whoever has it. */
+static void found_group(struct agent_thread *thread, struct wire_agent_process *process)
 {
-    if (agent_parameters.known_key != key)
-        return;
-    thread->known_start = agent_parameters.known_start;
-    thread->known_end = agent_parameters.known_end;
+    agent_pending_open(thread);
+    uint32_t group = __atomic_add_fetch(&process->group_count, 1, __ATOMIC_RELAXED);
+    thread->group = group <= GROUPS ? group : 0;
+    /* Not by the thread's number: the same program gets the same samples again. */
+    thread->random = (agent_control()->sample_seed + group + ((uint64_t)process->parent << 32)) *
+                         UINT64_C(0x9e3779b97f4a7c15) |
+                     1;
 }
 
-static void complete(struct agent_thread *thread, uint64_t key)
+static void complete_record(struct agent_thread *thread, uint64_t key)
 {
-    fill(thread, agent_process(), key);
-    inherit(thread, key);
+    if (thread->random == 0) /* a fresh one */
+        found_group(thread, agent_process());
+    thread->shared.tid = 0;
+    if (agent_may(WIRE_AGENT_CALL_GETTID))
+        thread->shared.tid = (uint32_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    thread->tid_offset =
+        agent_may(WIRE_AGENT_CALL_MASK) ? agent_record_tid_offset(key, thread->shared.tid) : 0;
+    if (agent_control()->ns_of_ticks != 0)
+        agent_may_look();
+    if (agent_parameters.known_key == key) { /* agent_thread_inherit */
+        thread->known_start = agent_parameters.known_start;
+        thread->known_end = agent_parameters.known_end;
+    }
     __atomic_store_n(&thread->shared.key, key, __ATOMIC_RELEASE);
 }
 
-static bool was_left(const struct agent_thread *thread, uint64_t sp)
-{
-    return sp >= thread->shared.entered_sp && sp < thread->readable_end;
-}
-
-void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp, enum wire_agent_inside how)
-{
-    do {
-        __atomic_store_n(&thread->shared.entered_sp, sp, __ATOMIC_RELAXED);
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        __atomic_store_n(&thread->shared.inside, how, __ATOMIC_RELAXED);
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    } while (__builtin_expect(__atomic_load_n(&thread->shared.entered_sp, __ATOMIC_RELAXED) != sp ||
-                                  __atomic_load_n(&thread->shared.inside, __ATOMIC_RELAXED) != how,
-                              0));
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-}
-
-static struct agent_thread *complete_record(uint64_t key)
-{
-    struct agent_thread *thread = key != 0 ? agent_record_find(key, NULL) : NULL;
-    return thread != NULL && is_complete(thread, key) ? thread : NULL;
-}
-
-/* A new record, or one that a signal's handler interrupted. `frame` NULL: a handler cannot be told from a
- * jump out of one. */
-static struct agent_thread *try_make(uint64_t key, const struct agent_frame *frame)
-{
-    bool claimed = false;
-    struct agent_thread *thread = key != 0 ? agent_record_find(key, &claimed) : NULL;
-    if (thread == NULL) {
-        agent_lose(WIRE_AGENT_LOSS_NO_RECORD);
-        return NULL;
-    }
-    if (is_complete(thread, key))
-        return thread;
-    if (!claimed && (frame == NULL || agent_stack_beneath(frame) == AGENT_BENEATH_HANDLER)) {
-        agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
-        return NULL;
-    }
-    complete(thread, key);
-    return thread;
-}
-
 /* Making a record takes system calls: who forbids them to all threads waits for those that are listed
- * (agent_filter.c). What a handler left by a jump is taken off the list when the thread makes its record at
- * last. Where the list is full, nobody waits for who is not on it. */
+ * (agent_hook_filter.c). What a handler left by a jump is taken off the list when the thread makes its record
+ * at last. Where the list is full, nobody waits for who is not on it. */
 static void begin_making(uint64_t key)
 {
     for (unsigned i = 0; i < WIRE_AGENT_MAKERS; i++) {
@@ -166,28 +114,80 @@ static void end_making(uint64_t key)
     }
 }
 
-/* A handler that interrupts this, and finds the record half made, leaves it and the list as they are. */
-static struct agent_thread *make_record(uint64_t key, const struct agent_frame *frame)
+/* Who needs the record: it decides what a half-made one means. */
+enum asker {
+    /* its frame distinguishes a signal's handler, which interrupted the making, from a jump out of one */
+    ASKER_ENTRY,
+    ASKER_UNKNOWN, /* these two cannot be distinguished: it is taken for a handler */
+    ASKER_SAMPLE,  /* the same, and a sample that finds no record is no loss */
+};
+
+/* A new record, or one that a signal's handler interrupted. */
+static struct agent_thread *try_make(uint64_t key, enum asker asker, const struct agent_frame *frame)
+{
+    bool claimed = false;
+    struct agent_thread *thread = key != 0 ? agent_record_find(key, &claimed) : NULL;
+    if (thread == NULL) {
+        if (asker != ASKER_SAMPLE)
+            agent_lose(WIRE_AGENT_LOSS_NO_RECORD);
+        return NULL;
+    }
+    if (is_complete(thread, key))
+        return thread;
+    bool left = claimed || (asker == ASKER_ENTRY && agent_view_beneath(frame) != AGENT_BENEATH_HANDLER);
+    if (!left) {
+        if (asker != ASKER_SAMPLE)
+            agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
+        return NULL;
+    }
+    complete_record(thread, key);
+    return thread;
+}
+
+static __attribute__((noinline)) struct agent_thread *make_record(uint64_t key, enum asker asker,
+                                                                  const struct agent_frame *frame)
 {
     begin_making(key);
-    struct agent_thread *thread = try_make(key, frame);
+    struct agent_thread *thread = try_make(key, asker, frame);
+    /* A handler that interrupts this, and finds the record half made, leaves it and the list as they are. */
     if (thread != NULL || agent_record_find(key, NULL) == NULL)
         end_making(key);
     return thread;
 }
 
-/* The record of the frame's thread, complete; NULL: none is free, or a handler came while it was made. A
- * handler that never came back to what it interrupted left it so: then it is made now. */
-static struct agent_thread *record_of(const struct agent_frame *frame)
+/* The thread's record, complete; NULL: none is free, or a handler came while it was made. A handler that
+ * never came back to what it interrupted left it so: then it is made now. */
+static struct agent_thread *find_or_make(uint64_t key, enum asker asker, const struct agent_frame *frame)
 {
-    struct agent_thread *thread = complete_record(frame->thread);
-    return __builtin_expect(thread != NULL, 1) ? thread : make_record(frame->thread, frame);
+    struct agent_thread *thread = find_complete(key);
+    return __builtin_expect(thread != NULL, 1) ? thread : make_record(key, asker, frame);
 }
 
 struct agent_thread *agent_thread_of(uint64_t thread_pointer)
 {
-    struct agent_thread *thread = complete_record(thread_pointer);
-    return __builtin_expect(thread != NULL, 1) ? thread : make_record(thread_pointer, NULL);
+    return find_or_make(thread_pointer, ASKER_UNKNOWN, NULL);
+}
+
+/* --- being inside --- */
+
+static bool was_left(const struct agent_thread *thread, uint64_t sp)
+{
+    return sp >= thread->shared.entered_sp && sp < thread->readable_end;
+}
+
+void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp, enum wire_agent_inside how)
+{
+    /* A handler that comes between the two stores may enter, leave, and so leave its own words behind: both
+     * are written until both stand. */
+    do {
+        __atomic_store_n(&thread->shared.entered_sp, sp, __ATOMIC_RELAXED);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        __atomic_store_n(&thread->shared.inside, how, __ATOMIC_RELAXED);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    } while (__builtin_expect(__atomic_load_n(&thread->shared.entered_sp, __ATOMIC_RELAXED) != sp ||
+                                  __atomic_load_n(&thread->shared.inside, __ATOMIC_RELAXED) != how,
+                              0));
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 /* Wrappers that end before the function itself begins. */
@@ -201,21 +201,21 @@ static enum wire_agent_inside inside_of(uint64_t entry)
 /* Was the entry made by a signal's handler that interrupted the one that is inside? Only a function that a
  * wrapper called can have made it else, and where there is none nothing need be walked: under many signals
  * that is asked again and again. */
-static enum agent_beneath beneath(const struct agent_thread *thread, const struct agent_frame *frame)
+static enum agent_beneath beneath_entry(const struct agent_thread *thread, const struct agent_frame *frame)
 {
-    return thread->shared.inside != WIRE_AGENT_INSIDE   ? AGENT_BENEATH_HANDLER
-           : agent_heap_is_inner(frame->return_address) ? AGENT_BENEATH_HOOK
-                                                        : agent_stack_beneath(frame);
+    return thread->shared.inside != WIRE_AGENT_INSIDE    ? AGENT_BENEATH_HANDLER
+           : agent_layer_is_inner(frame->return_address) ? AGENT_BENEATH_HOOK
+                                                         : agent_view_beneath(frame);
 }
 
-/* Somebody is inside. True: who was, has left by a jump that its stack pointer did not tell of. Else the
+/* Somebody is inside. True: who was, has left by a jump that its stack pointer did not show. Else the
  * entry is not counted; functions that unwind count nothing. */
 static bool lose_entry(const struct agent_thread *thread, const struct agent_frame *frame)
 {
     uint64_t entry = frame->hook->cookie & 255;
     if (entry == WIRE_AGENT_ENTRY_UNWIND)
         return false;
-    enum agent_beneath found = beneath(thread, frame);
+    enum agent_beneath found = beneath_entry(thread, frame);
     if (found == AGENT_BENEATH_HANDLER)
         agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
     else if (found == AGENT_BENEATH_HOOK && entry == WIRE_AGENT_ENTRY_FUNCTION)
@@ -227,9 +227,10 @@ struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
 {
     if (!agent_process_is_counted())
         return NULL;
-    struct agent_thread *thread = record_of(frame);
+    struct agent_thread *thread = find_or_make(frame->thread, ASKER_ENTRY, frame);
     if (__builtin_expect(thread == NULL, 0))
         return NULL;
+    /* The caller's sp: an entry that was left by a jump had its own at or below it. */
     uint64_t sp = (uint64_t)(&frame->return_address + 1);
     if (__builtin_expect(thread->shared.inside != 0, 0) && !was_left(thread, sp) &&
         !lose_entry(thread, frame))
@@ -238,10 +239,10 @@ struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
     return thread;
 }
 
-/* Who leaves the function by a jump is counted for good: nothing tells of it. */
+/* Who leaves the function by a jump is counted for good: nothing shows it. */
 bool agent_thread_begin_unrecorded(const struct agent_frame *frame)
 {
-    if (!agent_process_is_counted() || complete_record(frame->thread) != NULL)
+    if (!agent_process_is_counted() || find_complete(frame->thread) != NULL)
         return false;
     __atomic_fetch_add(&agent_process()->unrecorded, 1, __ATOMIC_ACQ_REL);
     return true;
@@ -268,15 +269,20 @@ struct agent_thread *agent_thread_come_back(uint64_t thread_pointer, uint64_t sp
 /* The hook that was left by a jump is known in the same way: what was interrupted is at or above it. */
 struct agent_thread *agent_thread_interrupt(uint64_t thread_pointer, uint64_t sp)
 {
-    struct agent_thread *thread = complete_record(thread_pointer);
-    if (thread == NULL) {
-        bool claimed = false;
-        begin_making(thread_pointer);
-        thread = thread_pointer != 0 ? agent_record_find(thread_pointer, &claimed) : NULL;
-        if (claimed)
-            complete(thread, thread_pointer);
-        if (claimed || thread == NULL)
-            end_making(thread_pointer);
-    }
-    return enter_at(thread, thread_pointer, sp);
+    return enter_at(find_or_make(thread_pointer, ASKER_SAMPLE, NULL), thread_pointer, sp);
+}
+
+void agent_thread_survey(void)
+{
+    uint64_t sp = (uint64_t)__builtin_frame_address(0), low = sp & ~(PAGE - 1), high = low + PAGE;
+    struct agent_thread *thread = agent_thread_come_back(agent_thread_pointer(), sp);
+    if (thread == NULL)
+        return;
+    while (high - low < SURVEY_MOST && agent_readable(high))
+        high += PAGE;
+    while (high - low < SURVEY_MOST && agent_readable(low - PAGE))
+        low -= PAGE;
+    thread->known_start = low;
+    thread->known_end = high;
+    agent_thread_leave(thread);
 }

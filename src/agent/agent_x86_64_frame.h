@@ -1,19 +1,10 @@
-/* agent_x86_64_frame.h - macros of the entries in assembly (agent_x86_64_*.S): offsets in shared structures,
- * and struct agent_frame as it is pushed. Every push tells other people's unwinders (a sample inside of
- * malloc); ours never walk through here. */
+/* agent_x86_64_frame.h - macros of the entries in assembly (*_x86_64_*.S): struct agent_frame as it is
+ * pushed. Offsets in structures are made from them (agent_offsets.c). Every push is described to foreign
+ * unwinders (a sample inside of malloc); ours never walk through here. */
 #ifndef AGENT_X86_64_FRAME_H
 #define AGENT_X86_64_FRAME_H
 
-#define HOOK_BODY     8  /* struct wire_hook.body */
-#define PROCESS       8  /* struct wire_agent_parameters.process */
-#define FLAGS         24 /* struct wire_agent_parameters.flags */
-#define FSGSBASE      1  /* WIRE_AGENT_FSGSBASE */
-#define FS_SELF       2  /* WIRE_AGENT_FS_SELF */
-#define STATE         12 /* struct wire_agent_process.state */
-#define STATE_RUNNING 1
-#define UNMAPPED      60 /* struct wire_agent_process.unmapped */
-#define STATE_FREE    0
-#define FORBIDDEN     56 /* struct wire_agent_parameters.forbidden */
+#include "agent_offsets.h"
 
 /* clang-format off */
 
@@ -71,10 +62,10 @@
 
 /* All of it, with `sixth`. Flags stay. */
     .macro  drop_frame
-    movq    16(%rsp), %rbx
+    movq    FRAME_RBX(%rsp), %rbx
     .cfi_same_value %rbx
-    leaq    72(%rsp), %rsp
-    .cfi_adjust_cfa_offset -72
+    leaq    FRAME_BYTES(%rsp), %rsp
+    .cfi_adjust_cfa_offset -FRAME_BYTES
     .endm
 
 /* A frame as by the usual prologue, for what follows frame pointers inside of the hooked function

@@ -90,7 +90,7 @@ static void ask(const struct code_survey *survey, uint64_t *random)
         uint64_t at = survey->map_base - 16 + fuzz_random(random) % span;
         seen += code_flags_dead(&survey->text, at, CODE_FLAGS_ADD);
         seen += code_survey_entered(survey, at, at + fuzz_random(random) % 64);
-        seen += code_survey_previous(survey, at) + code_survey_site_at(survey, at);
+        seen += code_survey_previous(survey, at);
         if (code_survey_slot(survey, at, &slot) && code_survey_slot_name(survey, slot))
             seen += strlen(code_survey_slot_name(survey, slot));
     }

@@ -57,8 +57,8 @@ static bool check_text(struct code_disassembly *disassembly, const struct code_t
     size_t available;
     const uint8_t *bytes = code_text_at(memory, at->address, &available);
     memset(text, 'x', sizeof text);
-    size_t length =
-        code_disassembly_text(disassembly, bytes, available, at->address, NULL, NULL, text, sizeof text);
+    const struct code_disassembly_source source = {bytes, available, at->address, NULL, NULL};
+    size_t length = code_disassembly_text(disassembly, &source, text, sizeof text);
     return memchr(text, '\0', sizeof text) && (length == at->length || length == 0);
 }
 

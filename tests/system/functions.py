@@ -45,10 +45,10 @@ def visited(context, rounds, *options):
         with open(f"/proc/{target.pid}/maps", encoding="utf-8") as file:
             context.equal([line for line in file if name in line], [], f"memory left in round {number}")
         if b"did not stop within" in result.errors:
-            continue  # a busy machine: tally left before it began
+            continue  # a busy machine: tally left before it began; counted below
         context.equal(result.status, 0, f"status of round {number} ({result.text()})")
         context.check(b"changed by somebody else" not in result.errors, f"our own hooks are nobody else's ({result.text()})")
         done += 1
     output, _ = target.communicate(timeout=60)
     context.equal((target.returncode, output), (0, b"ended 1\n"), "the program's end")
-    context.check(done > 0, f"each of {rounds} rounds was refused")
+    tally.check_rounds(context, done, rounds)

@@ -3,15 +3,22 @@
 A case is a function of one argument, its Context. It calls context.check for what must hold (all failed checks of a
 case are reported) and raises Skip(why) when something is missing. Every case gets an empty folder of its own, removed
 afterwards. Usage of every script: test_NAME.py TALLY PROGRAMS [CASE...]
+
+A case below @long takes minutes, or repeats with more of the same what a short one shows: it runs in `make check-long` only
+(TALLY_LONG), or where it is named. How long each case took is a line of the output.
 """
 import os
 import shutil
 import signal
 import sys
 import tempfile
+import time
 import traceback
 
 sys.dont_write_bytecode = True
+
+
+LONG = bool(os.environ.get("TALLY_LONG"))
 
 
 class Skip(Exception):
@@ -60,6 +67,7 @@ def shorten(value, limit=600):
 
 
 CASES = []
+ONLY_LONG = set()  # names of the cases that only `make check-long` runs
 
 
 def case(function):
@@ -67,12 +75,18 @@ def case(function):
     return function
 
 
-def cases(names, make):
-    """One case for each name: make(name) returns its function."""
+def long(function):
+    """A case for `make check-long`."""
+    ONLY_LONG.add(function.__name__)
+    return case(function)
+
+
+def cases(names, make, short=None):
+    """One case for each name: make(name) returns its function. Those that are not in `short`, where it is given, are long."""
     for name in names:
         function = make(name)
         function.__name__ = name
-        CASES.append(function)
+        (case if short is None or name in short else long)(function)
 
 
 def need_root():
@@ -120,7 +134,7 @@ def report(number, name, failures, skipped):
 
 def run():
     tally, programs, only = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
-    chosen = [function for function in CASES if not only or function.__name__ in only]
+    chosen = [function for function in CASES if (function.__name__ in only if only else LONG or function.__name__ not in ONLY_LONG)]
     cache = tempfile.mkdtemp(prefix="tally-cache-")
     os.environ["XDG_CACHE_HOME"] = cache
     os.environ["LC_ALL"] = "C.UTF-8"
@@ -130,10 +144,14 @@ def run():
     os.environ["PATH"] = ":".join(folder for folder in folders if os.access(folder, os.X_OK))
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     print(f"1..{len(chosen)}", flush=True)
+    if len(chosen) < len(CASES) and not only:
+        print(f"# {len(CASES) - len(chosen)} more cases in make check-long", flush=True)
     failed = 0
     try:
         for number, function in enumerate(chosen, 1):
+            began = time.monotonic()
             failures, skipped = run_case(function, tally, programs, cache)
+            print(f"# {function.__name__}: {time.monotonic() - began:.1f} s", flush=True)
             report(number, function.__name__, failures, skipped)
             failed += bool(failures)
     finally:

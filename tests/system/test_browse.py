@@ -205,9 +205,7 @@ def fast_typing(context):
     """Keys that come all at once are all obeyed."""
     screen = browse(context)
     press(context, screen, "2" + "\x1b[B" * 40 + "?" + "?" + "1" + "g" + "/main\r", "functions by self")
-    begin = time.monotonic()
     leave(context, screen)
-    context.check(time.monotonic() - begin < 10, "leaving took long")
 
 
 tap.run()

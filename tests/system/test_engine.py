@@ -167,7 +167,7 @@ def attached_and_left(context):
     truth = truth_of_forever(context)
     process = tally.start_busy(context, "timed", "forever", stdin=subprocess.PIPE)
     before = left(process)
-    for _ in range(12):
+    for _ in range(12 if tap.LONG else 6):
         path = context.path("attached")
         result = tally.run(context, [context.tally, "record", *AGENT, "--duration", "0.2", "-o", path, "-p", str(process.pid)])
         context.equal(result.status, 0, result.text())
@@ -178,10 +178,10 @@ def attached_and_left(context):
 @tap.case
 def own_timer_stays(context):
     """Threads are born all the time, and some are about to note their timer as tally leaves: none of ours stays, and the program's does."""
-    for _ in range(6):
+    for _ in range(6 if tap.LONG else 2):
         process = tally.start_busy(context, "own_timer", stdin=subprocess.PIPE)
         before = left(process)
-        for number in range(12):
+        for number in range(12 if tap.LONG else 6):
             result = tally.run(context, [context.tally, "record", *AGENT, "--duration", "0.05", "-o", context.path("born"), "-p", str(process.pid)])
             context.equal((result.status, left(process)), (0, before), f"what is left after visit {number} ({result.text()})")
         end(context, process, "there 1 interval 1000\n")

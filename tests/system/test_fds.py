@@ -208,7 +208,7 @@ def visited(context, rounds, options):
         with open(f"/proc/{target.pid}/maps", encoding="utf-8") as file:
             context.equal([line for line in file if "tally" in line], [], f"memory left in round {number}")
         if b"did not stop within" in result.errors:
-            continue  # a busy machine: tally left before it began
+            continue  # a busy machine: tally left before it began; counted below
         context.equal(result.status, 0, f"status of round {number} ({result.text()})")
         done += 1
         profile = tally.Profile(context, context.path("attached"))
@@ -216,7 +216,7 @@ def visited(context, rounds, options):
         context.check([row for row in rows.values() if row[:2] == ("before", "tcp")], f"the listening socket in round {number}: {rows}")
     output, _ = target.communicate(timeout=60)
     context.equal((target.returncode, output), (0, b"served 1, failures 0\n"), "the program's end")
-    context.check(done > 0, f"each of {rounds} rounds was refused")
+    tally.check_rounds(context, done, rounds)
 
 
 @tap.case

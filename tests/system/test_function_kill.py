@@ -6,7 +6,7 @@ import time
 import tally
 import tap
 
-KILLS = 10
+KILLS = 100 if tap.LONG else 6
 
 
 def ours(pid):

@@ -136,7 +136,9 @@ def children_of_another_namespace(context):
     while recorder.poll() is None:
         context.check(not traced(1), "init was taken for a process of the namespace")
         time.sleep(0.01)
-    context.equal(recorder.returncode, 0, "status")
+    result = tally.finish(recorder)
+    if not context.equal(result.status, 0, f"status ({result.text()})"):
+        return
     inside = tally.Profile(context, context.path("inner"))
     found = {name: count for name, count in inside.rows("SELECT s.text, count(*) FROM data_processes p JOIN data_strings s ON s.id = p.name GROUP BY 1")}
     context.check(found.get("true", 0) >= 3 and found.get("sh", 0) >= 1, f"processes by name: {found}")

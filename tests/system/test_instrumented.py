@@ -185,19 +185,21 @@ def attached(context):
     """In the middle of recursion, exceptions and longjmp: recorded and left, again and again."""
     target = tally.start(context, [context.program("instrumented_rollcall"), "forever"], stdin=subprocess.PIPE)
     context.equal(target.stdout.readline(), b"ready\n", "the first line")
-    calls = 0
+    calls = done = 0
     for number in range(ROUNDS):
         result = tally.run(context, [context.tally, "record", "--no-time", "--instrumented", "-o", context.path("attached"),
                                      "--duration", "0.3", "-p", str(target.pid)])
         skip_if_impossible(result)
         if b"did not stop within" in result.errors:
-            continue  # a busy machine: tally left before it began
+            continue  # a busy machine: tally left before it began; counted below
         context.equal(result.status, 0, f"status of round {number} ({result.text()})")
+        done += 1
         calls += sum(counted(tally.Profile(context, context.path("attached"))).values())
         with open(f"/proc/{target.pid}/maps", encoding="utf-8") as file:
             context.equal([line for line in file if "tally" in line], [], f"memory left in round {number}")
     output, _ = target.communicate(timeout=60)
     context.equal((target.returncode, output.splitlines()[0]), (0, b"ended"), "the program's end")
+    tally.check_rounds(context, done, ROUNDS)
     context.check(calls > 1000, f"{calls} calls in all")
 
 

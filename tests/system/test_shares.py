@@ -79,7 +79,7 @@ def own_program_against_perf(context):
     context.equal(compared, 4, "functions compared")
 
 
-@tap.case
+@tap.long
 def python_against_perf(context):
     compared = compare_functions(context, workloads.python(context, 60), 0.01)
     context.check(compared >= 2, f"only {compared} functions have the same name in both")
@@ -90,7 +90,7 @@ def sqlite_against_perf(context):
     compare_images(context, workloads.sqlite(context, 300000))
 
 
-@tap.case
+@tap.long
 def bzip2_against_perf(context):
     compare_images(context, workloads.bzip2(context, 10))
 

@@ -36,6 +36,13 @@ RUNS = {
 }
 
 
+SHORT = [name for name in RUNS if name not in ("recursion_200", "recursion_mutual", "recursion_static", "signal_handler", "alternate_signal_stack", "plt",
+                                                 "stack_of_8_kb", "shares")]
+
+
+RUNS_OF_FAMILIES = 4 if tap.LONG else 2
+
+
 def seconds_of(name):
     return {"process_tree": "0.15", "exec_from_another_thread": "0.5", "children_by_vfork_and_spawn": "1.2", "shares": "2.5", "prologues_and_epilogues": "2.0",
             "alternate_signal_stack": "2.5", "alternate_signal_stack_nested": "2.5"}.get(name, "0.8")
@@ -51,7 +58,7 @@ def make(name):
     return function
 
 
-tap.cases(RUNS, make)
+tap.cases(RUNS, make, SHORT)
 
 
 def make_growing(kilobytes):
@@ -70,27 +77,35 @@ def make_growing(kilobytes):
 for size in (24, 48):
     growing = make_growing(size)
     growing.__name__ = f"stack_of_{size}_kb"
-    tap.case(growing)
+    (tap.long if size == 48 else tap.case)(growing)
 
 
 @tap.case
 def growing_copies_lose_no_process(context):
-    """A child that was born before its events were replaced goes on being sampled: every sample that its CPU time is worth."""
-    for run in range(4):
+    """A child that was born before its events were replaced goes on being sampled: every sample that its CPU time is worth. A run that
+    the kernel throttled, or whose rate was lowered, proves nothing."""
+    proved = 0
+    for run in range(RUNS_OF_FAMILIES):
         command = ["/bin/sh", "-c", f"{context.program('deep')} --seconds 1 24 & wait"]
         profile = tally.recorded(context, command, ["-F", "20000"], name=f"profile{run}")
         meta, losses = profile.meta(), profile.losses()
         context.check(int(meta["stack_copy_bytes"]) > 16384, "the copy did not grow")
         samples = profile.rows("select sum(samples) from flat where self > 0")[0][0] + losses.get(1, 0)
         worth = int(meta["target_cpu_ns"]) / 1e9 * float(meta["rate_hz"])
-        context.check(samples > 0.85 * worth or losses.get(20) or losses.get(2), f"{samples} samples, worth {worth:.0f}")
+        if losses.get(20) or losses.get(2):
+            context.note(f"run {run} was throttled: {losses}")
+            continue
+        proved += 1
+        context.check(samples > 0.85 * worth, f"{samples} samples, worth {worth:.0f}")
+    if not proved:
+        raise tap.Skip("each of the runs was throttled: losses 2 and 20")
 
 
 @tap.case
 def births_while_events_are_replaced(context):
     """Children born one by one while events of whole CPUs take over: the end of each of them is heard of."""
     brood = "i=0; while [ $i -lt 60 ]; do sleep 0.1 & i=$((i+1)); done; wait"
-    for run in range(4):
+    for run in range(RUNS_OF_FAMILIES):
         profile = tally.recorded(context, ["/bin/sh", "-c", brood], name=f"profile{run}")
         born, unheard = profile.rows("select count(*), sum(end_ns = 0) from data_processes")[0]
         context.equal((born, unheard), (61, 0), "processes, and those whose end was not heard of")
@@ -121,7 +136,7 @@ def address_reused_by_another_library(context):
         context.check(abs(share - spent / whole) < 0.09, f"{function}: share {share:.3f}, truth {spent / whole:.3f}")
 
 
-@tap.case
+@tap.long
 def threads_1000(context):
     """A thousand threads: nearly all were seen, and their stacks are right."""
     path = context.program("threads")

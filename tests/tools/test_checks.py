@@ -25,7 +25,7 @@ GOOD = {
     "src/tool/base/base_text.h": "\n",
     "src/tool/elf/proc_maps.c": '#include "base_text.h"\nint proc_maps(void)\n{\n    return 0; /* printf() */\n}\n',
     "src/tool/cli/cmd_record.c": '#include "base_text.h"\n#include <stdio.h>\n',
-    "doc/tour.md": "```include-table\nsafe/wire: -\nsafe/arch: wire\nbase: -\nelf: base\ncli: any room of tool\n```\n",
+    "doc/tour.md": "```include-table\nsafe/wire: -\nsafe/arch: wire\nbase: -\nelf: base\ncli: any module of tool\n```\n",
     "doc/losses.md": "### 1 RING_FULL\n\n> dropped\n\n### 2 CUT\n\n> cut\n",
     "doc/man/tally-record.1": ".TH x\n",
     "README.md": "    make check\n\n| `tally record` | see `doc/tour.md` |\n",
@@ -181,8 +181,9 @@ echo "ok 1 - $1"
 """
 
 
-def second_run_case(tests, status, word):
-    """The exit status of `make check`, and a word it says, for programs that fail once or always: (name, how)."""
+def second_run_case(tests, status, word, listed=()):
+    """The exit status of `make check`, and a word it says, for programs that fail once or always: (name, how). `listed`: what may be
+    unsteady."""
     module, said = load_check(), io.StringIO()
     with tempfile.TemporaryDirectory() as folder:
         script = os.path.join(folder, "once.sh")
@@ -195,7 +196,7 @@ def second_run_case(tests, status, word):
         build = os.path.join(folder, "build")
         subprocess.run(["meson", "setup", build, folder], check=True, capture_output=True)
         module.run = lambda command, **options: subprocess.run(command, check=False, capture_output=True, **options).returncode
-        results = module.Results()
+        results = module.Results(listed)
         module.run_tests(results, "plain", build, ["--no-rebuild"])
         results.add(tap.Case("p", "n", "passed"))
         with contextlib.redirect_stdout(said):
@@ -204,9 +205,56 @@ def second_run_case(tests, status, word):
 
 
 SECOND_RUNS = [
-    ("failed once", [("one", "once")], 0, "1 unsteady"),
-    ("failed twice", [("one", "always"), ("two", "once")], 1, "1 passed, 1 failed, 0 skipped"),
+    ("failed once", [("one", "once")], 1, "one: unsteady: passed when it ran again"),
+    ("failed once, and is listed", [("one", "once")], 0, "1 unsteady", {("a/one", "one"): "a reason"}),
+    ("failed once, and another is listed", [("one", "once")], 1, "1 passed, 1 failed, 0 skipped", {("a/one", "two"): "a reason"}),
+    ("failed twice", [("one", "always"), ("two", "once")], 1, "1 passed, 2 failed, 0 skipped"),
+    ("failed twice, and is listed", [("one", "always")], 1, "1 passed, 1 failed, 0 skipped", {("a/one", "one"): "a reason"}),
     ("five failed", [(name, "once") for name in ("one", "two", "three", "four", "five")], 1, "1 passed, 5 failed, 0 skipped"),
+]
+
+
+def list_case():
+    """Lines of the list of unsteady cases, and one without a reason."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+        file.write("# a comment\n\nsystem/a: b: the reason: as told\nsystem/c: d\n")
+        file.flush()
+        read = load_check().read_unsteady(file.name)
+    return read == ({("system/a", "b"): "the reason: as told"}, ["system/c: d"]), str(read)
+
+
+LONG_SCRIPT = """
+import sys
+sys.path.insert(0, {folder!r})
+import tap
+
+@tap.case
+def short(context):
+    pass
+
+@tap.long
+def minutes(context):
+    context.check(False, "it ran")
+
+tap.run()
+"""
+
+
+def long_case(environment, names, plan, status):
+    """The plan and status of a script of tests/system with a case of its own for make check-long."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".py") as script:
+        script.write(LONG_SCRIPT.format(folder=os.path.join(ROOT, "tests", "system")))
+        script.flush()
+        surroundings = {name: value for name, value in os.environ.items() if name != "TALLY_LONG"}
+        done = subprocess.run([sys.executable, script.name, "tally", "programs", *names], env={**surroundings, **environment},
+                              capture_output=True, text=True, check=False)
+    return done.stdout.startswith(plan + "\n") and done.returncode == status, done.stdout + done.stderr
+
+
+LONG = [
+    ("is left out", {}, [], "1..1", 0),
+    ("runs with TALLY_LONG", {"TALLY_LONG": "1"}, [], "1..2", 1),
+    ("runs where it is named", {}, ["minutes"], "1..1", 1),
 ]
 PASSED, FAILED, SKIPPED = (tap.Case("p", "n", outcome, "why") for outcome in ("passed", "failed", "skipped"))
 REPORTS = [
@@ -231,8 +279,9 @@ def main():
               for what, out, code, result, expected in COUNTS]
     tests += [(f"make check: {what}", lambda cases=cases, status=status, last=last: report_case(cases, status, last))
               for what, cases, status, last in REPORTS]
-    tests += [(f"make check, second runs: {what}", lambda tests=tests, status=status, word=word: second_run_case(tests, status, word))
-              for what, tests, status, word in SECOND_RUNS]
+    tests += [(f"make check, second runs: {what}", lambda expected=expected: second_run_case(*expected)) for what, *expected in SECOND_RUNS]
+    tests += [(f"a long case {what}", lambda expected=expected: long_case(*expected)) for what, *expected in LONG]
+    tests.append(("make check: a list of unsteady cases, and a line without a reason", list_case))
     tests.append(("counting: the reason of a skip", reason_case))
     print(f"1..{len(tests)}")
     failed = 0

@@ -1,6 +1,7 @@
 """What the tests of the page have in common: the browser, the page, and figures as it writes them.
 
 The arguments of both are TALLY FOLDER PROGRAMS MAKE_EXPORT [CASE...]; FOLDER takes the npm packages and, in shots/, pictures."""
+import fcntl
 import json
 import os
 import re
@@ -36,9 +37,17 @@ def node_modules():
     need("node", "npm")
     folder = os.path.join(FOLDER, "node")
     modules = os.path.join(folder, "node_modules")
-    if os.path.isdir(os.path.join(modules, "axe-core")) and os.path.isdir(os.path.join(modules, "playwright-core")):
-        return modules
     os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:  # tests of the page run side by side
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        install(folder, modules)
+    return modules
+
+
+def install(folder, modules):
+    """The packages, unless they are there."""
+    if os.path.isdir(os.path.join(modules, "axe-core")) and os.path.isdir(os.path.join(modules, "playwright-core")):
+        return
     for name in ("package.json", "package-lock.json"):
         shutil.copy(os.path.join(HERE, name), folder)
     try:
@@ -48,7 +57,6 @@ def node_modules():
         raise Skip("npm could not install playwright-core and axe-core in time") from error
     if done.returncode:
         raise Skip("npm could not install playwright-core and axe-core: " + done.stdout.decode(errors="replace").strip()[-200:])
-    return modules
 
 
 def browse(context, *steps):

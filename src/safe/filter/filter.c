@@ -8,8 +8,8 @@ struct machine {
     uint32_t a, x, memory[BPF_MEMWORDS];
 };
 
-static bool load(struct machine *machine, const struct sock_filter *item, const struct seccomp_data *data,
-                 uint32_t *into)
+static bool load_word(struct machine *machine, const struct sock_filter *item,
+                      const struct seccomp_data *data, uint32_t *into)
 {
     switch (BPF_MODE(item->code)) {
     case BPF_IMM:
@@ -31,7 +31,7 @@ static bool load(struct machine *machine, const struct sock_filter *item, const 
     }
 }
 
-static bool compute(struct machine *machine, const struct sock_filter *item)
+static bool compute_word(struct machine *machine, const struct sock_filter *item)
 {
     uint32_t b = BPF_SRC(item->code) == BPF_X ? machine->x : item->k, *a = &machine->a;
     switch (BPF_OP(item->code)) {
@@ -71,7 +71,7 @@ static bool compute(struct machine *machine, const struct sock_filter *item)
 }
 
 /* How far to jump, or -1. */
-static int64_t distance(const struct machine *machine, const struct sock_filter *item)
+static int64_t jump_distance(const struct machine *machine, const struct sock_filter *item)
 {
     uint32_t b = BPF_SRC(item->code) == BPF_X ? machine->x : item->k, a = machine->a;
     switch (BPF_OP(item->code)) {
@@ -90,7 +90,7 @@ static int64_t distance(const struct machine *machine, const struct sock_filter 
     }
 }
 
-static bool store(struct machine *machine, const struct sock_filter *item, uint32_t value)
+static bool store_word(struct machine *machine, const struct sock_filter *item, uint32_t value)
 {
     if (item->k >= BPF_MEMWORDS)
         return false;
@@ -99,19 +99,20 @@ static bool store(struct machine *machine, const struct sock_filter *item, uint3
 }
 
 /* One instruction that neither jumps nor returns. */
-static bool step(struct machine *machine, const struct sock_filter *item, const struct seccomp_data *data)
+static bool step_filter(struct machine *machine, const struct sock_filter *item,
+                        const struct seccomp_data *data)
 {
     switch (BPF_CLASS(item->code)) {
     case BPF_LD:
-        return load(machine, item, data, &machine->a);
+        return load_word(machine, item, data, &machine->a);
     case BPF_LDX:
-        return load(machine, item, data, &machine->x);
+        return load_word(machine, item, data, &machine->x);
     case BPF_ST:
-        return store(machine, item, machine->a);
+        return store_word(machine, item, machine->a);
     case BPF_STX:
-        return store(machine, item, machine->x);
+        return store_word(machine, item, machine->x);
     case BPF_ALU:
-        return compute(machine, item);
+        return compute_word(machine, item);
     case BPF_MISC:
         if (BPF_MISCOP(item->code) == BPF_TAX)
             machine->x = machine->a;
@@ -131,11 +132,11 @@ uint32_t filter_run(const struct sock_filter *items, size_t count, const struct 
         if (BPF_CLASS(item.code) == BPF_RET)
             return BPF_RVAL(item.code) == BPF_A ? machine.a : item.k;
         if (BPF_CLASS(item.code) != BPF_JMP) {
-            if (!step(&machine, &item, data))
+            if (!step_filter(&machine, &item, data))
                 break;
             continue;
         }
-        int64_t jump = distance(&machine, &item);
+        int64_t jump = jump_distance(&machine, &item);
         if (jump < 0)
             break;
         at += (size_t)jump;

@@ -1,4 +1,4 @@
-/* filter.h - what a seccomp filter answers to a system call, told without making it.
+/* filter.h - what a seccomp filter answers to a system call, found out without making it.
  *
  * Filters are classic BPF programs over struct seccomp_data, which only jump forward. What the kernel would
  * not take as a program (an unknown instruction, a load outside of the data, an end without an answer) is

@@ -1,4 +1,4 @@
-/* unwind_cache.h - the direct-mapped table between program counters and rules (inside the room only).
+/* unwind_cache.h - the direct-mapped table between program counters and rules (private to the module).
  *
  * An entry is everything that `find` and the rows had to say about one lookup address, in half a cache line.
  * It is good only under the generation it was made in. What was *not* found is cached as well: a rule of kind

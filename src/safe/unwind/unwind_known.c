@@ -1,14 +1,9 @@
 /* Stacks that were met before. The essay is in unwind_known.h. */
 #include "unwind_known.h"
 
-#define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
+#include "unwind_fast.h"
 
-/* The stack's words; AddressSanitizer is not to judge what lies between variables. */
-static inline __attribute__((no_sanitize_address)) uint64_t word_at(uint64_t address)
-{
-    typedef uint64_t __attribute__((may_alias)) word;
-    return *(const word *)address;
-}
+#define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
 static inline uint64_t hash_on(uint64_t hash, uint64_t word)
 {
@@ -40,7 +35,7 @@ static inline bool is_same(const struct unwind_shape *shape, const struct unwind
 {
     uint64_t differs = 0;
     for (unsigned i = 0; i < shape->count; i++)
-        differs |= word_at(start->sp + shape->offset[i] * UINT64_C(8)) ^ words[i];
+        differs |= unwind_fast_word(start->sp + shape->offset[i] * UINT64_C(8)) ^ words[i];
     return differs == 0 && (!shape->by_fp || words[shape->count] == start->fp);
 }
 
@@ -49,7 +44,7 @@ static inline uint32_t find_of_shape(const struct unwind_known *known, struct un
 {
     uint64_t hash = shape->serial;
     for (unsigned i = 0; i < shape->count; i++)
-        hash = hash_on(hash, word_at(start->sp + shape->offset[i] * UINT64_C(8)));
+        hash = hash_on(hash, unwind_fast_word(start->sp + shape->offset[i] * UINT64_C(8)));
     if (shape->by_fp)
         hash = hash_on(hash, start->fp);
     const struct unwind_known_slot *slot = &known->slots[slot_of(hash)];
@@ -74,16 +69,16 @@ uint32_t unwind_known_find(struct unwind_known *known, const struct unwind_known
     return 0;
 }
 
-/* --- keeping --- */
+/* --- insertion --- */
 
 /* False: no room, or it is not what the walk has read. */
-static bool take(struct unwind_known *known, uint64_t at, uint64_t expected, uint64_t mask)
+static bool take_shape(struct unwind_known *known, uint64_t at, uint64_t expected, uint64_t mask)
 {
     struct unwind_shape *shape = &known->fresh;
     uint64_t offset = at - shape->sp;
     if (offset / 8 > UINT16_MAX || offset % 8 != 0 || shape->count == UNWIND_SHAPE_WORDS)
         return false;
-    uint64_t word = word_at(at);
+    uint64_t word = unwind_fast_word(at);
     known->fresh_words[shape->count] = word;
     shape->offset[shape->count++] = (uint16_t)(offset / 8);
     shape->high = at + 8 > shape->high ? at + 8 : shape->high;
@@ -97,8 +92,8 @@ static bool read_trail(struct unwind_known *known, const struct unwind_trail *tr
     bool by_fp = false;
     for (uint32_t at = 1; at < trail->count; at++) {
         const struct unwind_trail_frame *frame = &trail->last[at], *outer = frame - 1;
-        if (!take(known, frame->return_at, outer->pc, mask) ||
-            (frame->fp_at != 0 && by_fp && !take(known, frame->fp_at, outer->fp, UINT64_MAX)))
+        if (!take_shape(known, frame->return_at, outer->pc, mask) ||
+            (frame->fp_at != 0 && by_fp && !take_shape(known, frame->fp_at, outer->fp, UINT64_MAX)))
             return false;
         by_fp = frame->by_fp || (frame->fp_at == 0 && by_fp);
     }
@@ -117,7 +112,7 @@ static bool is_same_shape(const struct unwind_shape *one, const struct unwind_sh
 }
 
 /* The shape of the set that makes room: a free one, or one that no stack was found by since the last time. */
-static struct unwind_shape *replaceable(struct unwind_shape *set)
+static struct unwind_shape *replaceable_shape(struct unwind_shape *set)
 {
     for (struct unwind_shape *shape = set; shape < set + UNWIND_SHAPE_WAYS; shape++)
         if (shape->pc == 0 || !shape->found)
@@ -135,7 +130,7 @@ static uint32_t serial_of(struct unwind_known *known, const struct unwind_known_
     for (struct unwind_shape *shape = set; shape < set + UNWIND_SHAPE_WAYS; shape++)
         if (begins_at(shape, start) && is_same_shape(shape, wanted))
             return shape->serial;
-    place = replaceable(set);
+    place = replaceable_shape(set);
     place->pc = 0;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     *place = *wanted; /* of pc 0 */
@@ -145,8 +140,8 @@ static uint32_t serial_of(struct unwind_known *known, const struct unwind_known_
     return place->serial;
 }
 
-/* Room in the ring, which nobody is told of yet. */
-static uint64_t claim(struct unwind_known *known, unsigned words)
+/* Space in the ring, which is not published yet. */
+static uint64_t claim_words(struct unwind_known *known, unsigned words)
 {
     uint64_t at = known->head, left = UNWIND_KNOWN_WORDS - at % UNWIND_KNOWN_WORDS;
     at += left < words ? left : 0;
@@ -156,8 +151,8 @@ static uint64_t claim(struct unwind_known *known, unsigned words)
     return at;
 }
 
-void unwind_known_keep(struct unwind_known *known, const struct unwind_known_start *start,
-                       const struct unwind_trail *trail, uint64_t mask, uint32_t value)
+void unwind_known_insert(struct unwind_known *known, const struct unwind_known_start *start,
+                         const struct unwind_trail *trail, uint64_t mask, uint32_t value)
 {
     struct unwind_shape *shape = &known->fresh;
     if (trail->count == 0 || trail->end != UNWIND_OUTERMOST || trail->last[trail->count - 1].rarer >= 0)
@@ -173,7 +168,7 @@ void unwind_known_keep(struct unwind_known *known, const struct unwind_known_sta
     known->fresh_words[shape->count] = start->fp;
     unsigned count = shape->count + shape->by_fp;
     uint64_t hash = serial_of(known, start, shape), head = hash << 32 | value;
-    uint64_t at = claim(known, count + 1), *stack = &known->ring[at % UNWIND_KNOWN_WORDS];
+    uint64_t at = claim_words(known, count + 1), *stack = &known->ring[at % UNWIND_KNOWN_WORDS];
     for (unsigned i = 0; i < count; i++) {
         hash = hash_on(hash, known->fresh_words[i]);
         stack[i + 1] = known->fresh_words[i];

@@ -1,4 +1,4 @@
-/* unwind_known.h - stacks that were met before, told by comparing words.
+/* unwind_known.h - stacks that were met before, recognised by comparing words.
  *
  * A program allocates again and again from the same places, in turn: each time some inner frames differ from
  * the walk before, and are walked. Here a stack that was walked once is known again without a walk. What a
@@ -11,7 +11,7 @@
  * elsewhere it is a register like others and holds anything.
  *
  * What is kept serves one thread, under one generation (unwind_space). Older stacks are overwritten by newer
- * ones. A search or a keeping that a signal's handler leaves by a jump leaves nothing that is half of
+ * ones. A search or an insertion that a signal's handler leaves by a jump leaves nothing that is half of
  * another: a stack's first word is written last. Context: anywhere, signal handlers included; not by two at
  * once. */
 #ifndef UNWIND_KNOWN_H
@@ -62,9 +62,9 @@ struct unwind_known {
 /* The value that the stack was kept with; 0: it is not known. [sp, high) must be readable. */
 uint32_t unwind_known_find(struct unwind_known *known, const struct unwind_known_start *start, uint64_t high);
 
-/* Keeps the stack that the trail holds, walked from `start`, if comparing can tell it. `mask`:
+/* Inserts the stack that the trail holds, walked from `start`, if comparing can recognise it. `mask`:
  * arch.code_mask. */
-void unwind_known_keep(struct unwind_known *known, const struct unwind_known_start *start,
-                       const struct unwind_trail *trail, uint64_t mask, uint32_t value);
+void unwind_known_insert(struct unwind_known *known, const struct unwind_known_start *start,
+                         const struct unwind_trail *trail, uint64_t mask, uint32_t value);
 
 #endif

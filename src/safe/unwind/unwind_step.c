@@ -8,9 +8,9 @@
  * for. Nearly no walk asks for it, so only *where* it was saved is noted on the way, and it is read when
  * asked for.
  *
- * What is checked, since the memory and the registers are a stranger's:
+ * What is checked, since the memory and the registers are a foreign program's:
  *   1. every read is inside the given memory, or answered by read_outside;
- *   2. the CFA lies above sp and is aligned, so a walk cannot go round in circles. Only a frame with full
+ *   2. the CFA lies above sp and is aligned, so a walk cannot go round in a cycle. Only a frame with full
  *      registers may keep sp where it is (its return address is in a register), and then must change pc;
  *   3. across a signal frame sp may go anywhere (alternate signal stacks), which therefore cannot be
  *      checked; `moved` remembers that the copy's upper end no longer means "cut".
@@ -29,12 +29,29 @@
 
 #include "bare_bytes.h"
 
-void unwind_step_base(struct unwind_state *state, const struct arch_registers *registers)
+static void find_base(struct unwind_state *state, const struct arch_registers *registers)
 {
     unsigned base = state->space->arch->base;
     state->base_saved = false;
     state->base_known = base != ARCH_NO_REGISTER && registers->valid >> base & 1;
     state->base = state->base_known ? registers->value[base] : 0;
+}
+
+void unwind_step_start(struct unwind_state *state, const struct unwind_space *space,
+                       const struct unwind_memory *memory, const struct arch_registers *registers)
+{
+    const struct arch *arch = space->arch;
+    state->space = space;
+    state->memory = memory;
+    state->pc = state->key = registers->value[arch->pc];
+    state->sp = registers->value[arch->sp];
+    state->fp = registers->value[arch->fp];
+    state->flags = 0;
+    state->fp_known = registers->valid >> arch->fp & 1;
+    find_base(state, registers);
+    state->sp_known = true;
+    state->moved = false;
+    state->full = registers;
 }
 
 static bool word_is_inside(const struct unwind_memory *memory, uint64_t address)
@@ -225,7 +242,7 @@ static int step_by_signal(struct unwind_state *state)
     state->sp = registers->value[arch->sp];
     state->fp = registers->value[arch->fp];
     state->fp_known = registers->valid >> arch->fp & 1;
-    unwind_step_base(state, registers);
+    find_base(state, registers);
     state->moved = true;
     state->flags = UNWIND_SIGNAL;
     state->full = registers;

@@ -1,17 +1,16 @@
 /* Walking with a trail. The essay is in unwind_trail.h, that of the short loop in unwind_walk.c.
  *
  *   1. Frames are walked one by one into `fresh`, until one of the unchanged frames of the last walk is met:
- *   its sp, pc and fp.
+ *      its sp, pc and fp.
  *   2. The rest is the last walk's; but from the first frame on that was left by a rarer rule, of which it is
- *   not known what it read, the
- *      walk goes on, and the frames before that one are copied.
+ *      not known what it read, the walk goes on, and the frames before that one are copied.
  *   3. In the end `fresh` is turned round and put where the frames belong that were replaced. The others stay
- *   where they are.
+ *      where they are.
  *
  * Calls from another branch of the same functions have other return addresses in frames of the same sizes.
  * Where the innermost frame is as high as the last one, its callers are therefore looked for first where they
- * were then (retrace): those places are known before, so no frame waits for the one before it, and that the
- * rule leads to the same places is only checked. */
+ * were then (retrace_frames): those places are known before, so no frame waits for the one before it, and
+ * that the rule leads to the same places is only checked. */
 #include "unwind_trail.h"
 #include "bare_bytes.h"
 #include "unwind_cache.h"
@@ -37,7 +36,7 @@ static bool can_be_met(const struct unwind_state *state)
     return state->fp_known && state->sp_known && !state->moved && state->flags == 0;
 }
 
-static void put(struct walk *walk, uint32_t cookie)
+static void put_frame(struct walk *walk, uint32_t cookie)
 {
     const struct unwind_state *state = &walk->state;
     struct unwind_trail_frame *frame = &walk->trail->fresh[walk->fresh++];
@@ -48,7 +47,7 @@ static void put(struct walk *walk, uint32_t cookie)
     frame->base_at = walk->base_at;
     frame->cookie = cookie;
     frame->flags = state->flags;
-    frame->by_fp = 0; /* not told: return_at is 0 */
+    frame->by_fp = 0; /* not known: return_at is 0 */
 }
 
 static int step_general(struct walk *walk)
@@ -64,7 +63,7 @@ static int step_general(struct walk *walk)
         state->base_known = state->base_saved = true;
     }
     walk->base_at = 0; /* from here on the state knows */
-    put(walk, entry->cookie);
+    put_frame(walk, entry->cookie);
     walk->by_fp += (state->flags & UNWIND_BY_FRAME_POINTER) != 0;
     int outcome = unwind_step(state, &entry->rule);
     walk->certain = entry->rule.cfa_kind == WIRE_CFA_END;
@@ -73,20 +72,12 @@ static int step_general(struct walk *walk)
     return outcome;
 }
 
-/* Where a frame was that is no more there may be anything, such as what AddressSanitizer keeps between
- * variables: it is not to judge this read. */
-static inline __attribute__((no_sanitize_address)) uint64_t word_at(uint64_t address)
-{
-    typedef uint64_t __attribute__((may_alias, aligned(1))) word;
-    return *(const word *)address;
-}
-
 /* Was the frame left by the words that are there now? */
 static inline bool leaves_alike(const struct unwind_trail_frame *frame,
                                 const struct unwind_trail_frame *outer, uint64_t mask)
 {
     uint64_t fp_at = frame->fp_at != 0 ? frame->fp_at : (uint64_t)&frame->fp; /* a choice, no jump */
-    uint64_t pc = word_at(frame->return_at) & mask, fp = word_at(fp_at);
+    uint64_t pc = unwind_fast_word(frame->return_at) & mask, fp = unwind_fast_word(fp_at);
     return ((pc ^ outer->pc) | (fp ^ outer->fp)) == 0;
 }
 
@@ -173,8 +164,7 @@ static __attribute__((noinline)) enum fast_end walk_fast(struct walk *walk)
         const unsigned form = entry->form;
         if (entry->generation != generation || !(form & UNWIND_FORM_FAST))
             break;
-        uint64_t cfa =
-            unwind_fast_choose(sp, fp, form & UNWIND_FORM_BY_FP) + (uint64_t)(int64_t)rule->cfa_offset;
+        uint64_t cfa = unwind_fast_cfa(rule, form, sp, fp);
         uint64_t return_at = cfa + (uint64_t)rule->ra_slot * 8, fp_at = 0, caller_fp = fp;
         if (return_at - low > size - 8 || !unwind_fast_rises(sp, cfa))
             break;
@@ -194,10 +184,7 @@ static __attribute__((noinline)) enum fast_end walk_fast(struct walk *walk)
         frame->cookie = entry->cookie;
         frame->flags = flags;
         frame->by_fp = form & UNWIND_FORM_BY_FP;
-        if (form & UNWIND_FORM_BASE_SAVED) {
-            uint64_t saved_at = cfa + (uint64_t)rule->base_slot * 8;
-            base_at = saved_at >= sp ? saved_at : base_at;
-        }
+        base_at = unwind_fast_base(rule, form, sp, cfa, base_at);
         sp = cfa;
         fp = caller_fp;
         pc = bare_load64(bytes + (return_at - low)) & mask;
@@ -221,7 +208,7 @@ static __attribute__((noinline)) enum fast_end walk_fast(struct walk *walk)
 /* From the innermost frame on, as far as frames lie where they lay in the last walk; what differs is written
  * over them. True: an unchanged frame was met, and the rest is the same. Else the walk goes on from where it
  * stands now. */
-static __attribute__((noinline)) bool retrace(struct walk *walk, uint32_t count, uint32_t unchanged)
+static __attribute__((noinline)) bool retrace_frames(struct walk *walk, uint32_t count, uint32_t unchanged)
 {
     struct unwind_state *state = &walk->state;
     struct unwind_trail_frame *last = walk->trail->last;
@@ -236,8 +223,7 @@ static __attribute__((noinline)) bool retrace(struct walk *walk, uint32_t count,
         const struct unwind_entry *entry = unwind_cache_slot(walk->cache, pc - 1);
         const struct wire_rule *rule = &entry->rule;
         const unsigned form = entry->form;
-        uint64_t cfa =
-            unwind_fast_choose(frame->sp, fp, form & UNWIND_FORM_BY_FP) + (uint64_t)(int64_t)rule->cfa_offset;
+        uint64_t cfa = unwind_fast_cfa(rule, form, frame->sp, fp);
         uint64_t fp_at = form & UNWIND_FORM_FP_SAVED ? cfa + (uint64_t)rule->fp_slot * 8 : 0;
         if (entry->key != pc - 1 || entry->generation != generation || !(form & UNWIND_FORM_FAST) ||
             cfa != frame[-1].sp || cfa + (uint64_t)rule->ra_slot * 8 != frame->return_at ||
@@ -248,10 +234,7 @@ static __attribute__((noinline)) bool retrace(struct walk *walk, uint32_t count,
         frame->base_at = base_at;
         frame->cookie = entry->cookie;
         frame->by_fp = form & UNWIND_FORM_BY_FP;
-        if (form & UNWIND_FORM_BASE_SAVED) {
-            uint64_t saved_at = cfa + (uint64_t)rule->base_slot * 8;
-            base_at = saved_at >= frame->sp ? saved_at : base_at;
-        }
+        base_at = unwind_fast_base(rule, form, frame->sp, cfa, base_at);
         fp = fp_at != 0 ? bare_load64((const void *)fp_at) : fp;
         pc = bare_load64((const void *)frame->return_at) & mask;
     }
@@ -273,27 +256,8 @@ static __attribute__((noinline)) bool retrace(struct walk *walk, uint32_t count,
     return false;
 }
 
-static void start(struct walk *walk, const struct unwind_space *space, const struct unwind_memory *memory,
-                  const struct arch_registers *registers)
-{
-    const struct arch *arch = space->arch;
-    struct unwind_state *state = &walk->state;
-    state->space = space;
-    state->memory = memory;
-    state->pc = registers->value[arch->pc];
-    state->key = state->pc - 1;
-    state->sp = registers->value[arch->sp];
-    state->fp = registers->value[arch->fp];
-    state->flags = 0;
-    state->fp_known = registers->valid >> arch->fp & 1;
-    unwind_step_base(state, registers);
-    state->sp_known = true;
-    state->moved = false;
-    state->full = registers;
-}
-
 /* The fresh frames to their places. */
-static void replace(const struct walk *walk)
+static void replace_frames(const struct walk *walk)
 {
     struct unwind_trail *trail = walk->trail;
     int32_t rarer = walk->tail != 0 ? trail->last[walk->tail - 1].rarer : -1;
@@ -347,12 +311,13 @@ struct unwind_trail_result unwind_trail_walk(struct unwind_trail *trail, uint32_
     walk.cursor = (int32_t)unchanged - 1;
     walk.base_at = 0;
     walk.certain = false;
-    start(&walk, space, memory, registers);
+    unwind_step_start(&walk.state, space, memory, registers);
+    walk.state.key--; /* a return address */
     set_count(trail, 0);
     if (unchanged == 0 || !walk.state.fp_known || trail->last[count - 1].sp != walk.state.sp ||
-        !retrace(&walk, count, unchanged)) {
+        !retrace_frames(&walk, count, unchanged)) {
         trail->end = (uint32_t)walk_out(&walk);
-        replace(&walk);
+        replace_frames(&walk);
         count = walk.tail + walk.fresh;
     }
     set_count(trail, count);

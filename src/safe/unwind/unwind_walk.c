@@ -9,6 +9,7 @@
  *   3. The return address, when it has come from the stack, must be the key of the entry that was taken.
  *      The processor has predicted that it is, and gone on; where it is not, it comes back and the entry is
  *      looked up by the address.
+ *
  * The rules that the loop knows:
  *   CFA = sp + n or fp + n;  return address at CFA + m;  fp the same, or saved at CFA + k.
  * Which of them a rule is was found out when it was cached (its *form*, unwind_cache.h). Whatever else
@@ -61,8 +62,7 @@ static void walk_fast(struct unwind_state *state, struct unwind_cache *cache, st
         const unsigned form = entry->form;
         if (entry->generation != generation || !(form & UNWIND_FORM_FAST))
             break;
-        uint64_t cfa =
-            unwind_fast_choose(sp, fp, form & UNWIND_FORM_BY_FP) + (uint64_t)(int64_t)rule->cfa_offset;
+        uint64_t cfa = unwind_fast_cfa(rule, form, sp, fp);
         uint64_t return_at = cfa + (uint64_t)rule->ra_slot * 8 - low;
         if (return_at > last || !unwind_fast_rises(sp, cfa))
             break;
@@ -72,10 +72,7 @@ static void walk_fast(struct unwind_state *state, struct unwind_cache *cache, st
                 break;
             fp = bare_load64(bytes + fp_at);
         }
-        if (form & UNWIND_FORM_BASE_SAVED) {
-            uint64_t saved_at = cfa + (uint64_t)rule->base_slot * 8;
-            base_at = saved_at >= sp ? saved_at : base_at;
-        }
+        base_at = unwind_fast_base(rule, form, sp, cfa, base_at);
         *frame = (struct unwind_frame){pc, entry->cookie, flags};
         sp = cfa;
         pc = bare_load64(bytes + return_at) & mask;
@@ -111,23 +108,6 @@ static int walk_general(struct unwind_state *state, struct unwind_cache *cache, 
     return unwind_step(state, &entry->rule);
 }
 
-static void start(struct unwind_state *state, const struct unwind_space *space,
-                  const struct unwind_memory *memory, const struct arch_registers *registers)
-{
-    const struct arch *arch = space->arch;
-    state->space = space;
-    state->memory = memory;
-    state->pc = state->key = registers->value[arch->pc];
-    state->sp = registers->value[arch->sp];
-    state->fp = registers->value[arch->fp];
-    state->flags = 0;
-    state->fp_known = registers->valid >> arch->fp & 1;
-    unwind_step_base(state, registers);
-    state->sp_known = true;
-    state->moved = false;
-    state->full = registers;
-}
-
 struct unwind_result unwind_walk(const struct unwind_space *space, const struct unwind_memory *memory,
                                  const struct arch_registers *registers, struct unwind_cache *cache,
                                  struct unwind_frame *frames, size_t max)
@@ -137,7 +117,7 @@ struct unwind_result unwind_walk(const struct unwind_space *space, const struct 
     uint64_t needed = UINT64_C(1) << space->arch->pc | UINT64_C(1) << space->arch->sp;
     if ((registers->valid & needed) != needed)
         return (struct unwind_result){0, UNWIND_BAD_READ, 0};
-    start(&state, space, memory, registers);
+    unwind_step_start(&state, space, memory, registers);
     int outcome = UNWIND_STEP_ON;
     while (outcome == UNWIND_STEP_ON) {
         if (cache != NULL && state.fp_known && state.sp_known && state.flags != UNWIND_BY_FRAME_POINTER)

@@ -25,6 +25,4 @@ struct wire_hook {
 };
 _Static_assert(sizeof(struct wire_hook) == 32, "shared layout");
 
-#define WIRE_HOOK_BODY 8 /* offsets, for assembly */
-
 #endif

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define WIRE_LATENCY_BITS    5  /* of a value that tell its bucket, beside the first that is set */
+#define WIRE_LATENCY_BITS    5  /* of a value that choose its bucket, beside the first that is set */
 #define WIRE_LATENCY_HIGHEST 46 /* the power of two that the last buckets are of */
 #define WIRE_LATENCY_BUCKETS ((WIRE_LATENCY_HIGHEST - WIRE_LATENCY_BITS + 2) << WIRE_LATENCY_BITS)
 

@@ -39,7 +39,7 @@
     X(27, CALLS_UNSEEN, "processes whose calls are not counted any more: they could not be followed")        \
     X(28, PRIVILEGES,                                                                                        \
       "set-uid, set-gid and capability programs that ran without their privileges: they were traced")        \
-    X(29, CALLS_SHARED, "threads whose calls may have been counted short: they were born unseen")            \
+    X(29, CALLS_SHARED, "threads whose calls may have been counted short: they were created unseen")         \
     X(30, AGENT_INTERRUPTED,                                                                                 \
       "allocations and calls by signal handlers that interrupted the agent: not counted")                    \
     X(31, AGENT_THREADS,                                                                                     \

@@ -1,6 +1,6 @@
 /* wire_rows.h - compiled call-frame information: the one unwind table that all readers share.
  *
- * The cfi room compiles an image's .eh_frame and .debug_frame once into this flat form, a *rows blob*;
+ * The cfi module compiles an image's .eh_frame and .debug_frame once into this flat form, a *rows blob*;
  * the collector (on copies of stacks), the agent (on the live stack) and a BPF program read it, from the
  * cache file mapped as it is. Addresses are the image's own (ELF virtual addresses, not biased).
  *

@@ -87,8 +87,9 @@ void annotate_instruction(struct annotate *annotate, struct code_disassembly *di
     const uint8_t *bytes = code_text_at(&annotate->binary.memory, at->address, &available);
     if (!bytes)
         return;
-    code_disassembly_text(disassembly, bytes, available < at->length ? available : at->length, at->address,
-                          name_target, annotate, text, sizeof text);
+    const struct code_disassembly_source source = {bytes, available < at->length ? available : at->length,
+                                                   at->address, name_target, annotate};
+    code_disassembly_text(disassembly, &source, text, sizeof text);
     base_text_add(out, text);
     add_comment(annotate, at, out);
 }

@@ -25,12 +25,12 @@ struct cfi_table {
     bool mapped; /* blob is a mapping of a cache file */
 };
 
-struct cfi_cache; /* a folder, or none */
+struct cfi_cache; /* a directory, or none */
 
-/* `directory` NULL: no cache, everything is compiled each time. The folder is made (0700) when missing; one
- * that belongs to another user, or that others may write, is not used: then *cache works without a folder and
- * `error` (if given) holds the reason while the result is still BASE_OK. `limit` is in bytes (the oldest go
- * first). */
+/* `directory` NULL: no cache, everything is compiled each time. The directory is made (0700) when missing;
+ * one that belongs to another user, or that others may write, is not used: then *cache works without a
+ * directory and `error` (if given) holds the reason while the result is still BASE_OK. `limit` is in bytes
+ * (the oldest go first). */
 int cfi_cache_open(const char *directory, uint64_t limit, struct cfi_cache **cache, struct base_error *error);
 void cfi_cache_close(struct cfi_cache *cache);
 

@@ -5,7 +5,7 @@
  *   2. on the way to a later page it opens every page in between, with a row for offset 0 where a rule other
  *      than NONE holds (a page without rows means NONE);
  *   3. the first row of a page is always for offset 0, so a later one is preceded by one that carries over
- * what held before, NONE included;
+ *      what held before, NONE included;
  *   4. behind each span NONE is put down, unless the next span begins right there. */
 #include "cfi_blob.h"
 
@@ -37,7 +37,7 @@ static void open_page(struct cursor *cursor, uint32_t page)
     }
 }
 
-static void put(struct cursor *cursor, uint64_t address, uint16_t rule)
+static void put_row(struct cursor *cursor, uint64_t address, uint16_t rule)
 {
     if (rule == cursor->rule)
         return;
@@ -69,7 +69,7 @@ static void put_span(struct cursor *cursor, const struct cfi_span *span, const s
         uint64_t from = span->origin + rows[i].offset;
         if (from >= span->end)
             return;
-        put(cursor, from > span->start ? from : span->start, rows[i].rule);
+        put_row(cursor, from > span->start ? from : span->start, rows[i].rule);
     }
 }
 
@@ -79,7 +79,7 @@ static void put_spans(struct cursor *cursor, const struct cfi_span_list *spans, 
         const struct cfi_span *span = &spans->items[i];
         put_span(cursor, span, rows + span->first_row);
         if (i + 1 == spans->count || spans->items[i + 1].start > span->end)
-            put(cursor, span->end, CFI_RULE_NONE);
+            put_row(cursor, span->end, CFI_RULE_NONE);
     }
 }
 

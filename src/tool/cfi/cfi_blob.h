@@ -1,4 +1,4 @@
-/* cfi_blob.h - spans and their rows, written out as the flat form of wire_rows.h (inside the room only).
+/* cfi_blob.h - spans and their rows, written out as the flat form of wire_rows.h (private to the module).
  * Context: tool. */
 #ifndef CFI_BLOB_H
 #define CFI_BLOB_H

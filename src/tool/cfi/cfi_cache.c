@@ -18,7 +18,7 @@ int cfi_cache_open(const char *directory, uint64_t limit, struct cfi_cache **cac
     const struct base_cache_kind kind = {".rows", "unwind rows", limit};
     *cache = calloc(1, sizeof **cache);
     if (*cache == NULL)
-        return base_fail(error, BASE_ENOMEM, "no memory for the cache of unwind rows");
+        return base_fail(error, BASE_ENOMEM, "out of memory for the cache of unwind rows");
     int code = base_cache_open(directory, &kind, &(*cache)->files, error);
     if (code != BASE_OK) {
         free(*cache);
@@ -80,7 +80,7 @@ int cfi_table_open(struct cfi_cache *cache, const struct elf_image *image, struc
         return code;
     if (!unwind_rows_open(&table->rows, table->blob, table->size)) {
         cfi_table_close(table);
-        return base_fail(error, BASE_EFORMAT, "%s: its unwind rows make no sense", elf_image_name(image));
+        return base_fail(error, BASE_EFORMAT, "%s: its unwind rows are corrupt", elf_image_name(image));
     }
     if (cached)
         base_cache_write(cache->files, name, table->blob, table->size);

@@ -4,7 +4,7 @@
  * throws an exception; a profiler asks a million times a second. So the programs are run once, here, and what
  * they say is written down flat (wire_rows.h). The steps:
  *   1. Read every FDE of .eh_frame, run its program, keep its rows and its span of code. A broken FDE is
- * counted and left out; its code stays uncovered.
+ *      counted and left out; its code stays uncovered.
  *   2. Order the spans. Where FDEs overlap (linkers have merged twice what they should have dropped), the one
  *      that starts first keeps the place.
  *   3. Signal trampolines: the code of an FDE marked 'S', or uncovered code, that holds the very bytes of
@@ -12,6 +12,7 @@
  *   4. Under .eh_frame goes .debug_frame, the image's own and the separate file's: assembly is sometimes
  *      described only there. Under that the PLT and the entry point, where nobody described them.
  *   5. Write the flat form.
+ *
  * Everything is proportional to the sections' sizes; nothing in a hostile file makes it otherwise: programs
  * do not overlap (cfi_entry.h), CIE programs run once, rows are at most one for each instruction, pages are
  * bounded by CFI_BLOB_SPAN_MAX. */
@@ -132,7 +133,7 @@ static bool add_entry(struct compilation *compilation)
 }
 
 /* Steps 1 to 4; the spans end up in `top`. */
-static bool gather(struct compilation *compilation, const struct elf_image *debug)
+static bool gather_spans(struct compilation *compilation, const struct elf_image *debug)
 {
     struct cfi_section section;
     struct cfi_span_list spans = {0};
@@ -172,7 +173,7 @@ int cfi_compile(const struct elf_image *image, const struct elf_image *debug, vo
     if (material->arch == NULL)
         return base_fail(error, BASE_EUNSUPPORTED, "%s: unknown machine (ELF number %u)",
                          elf_image_name(image), elf_image_machine(image));
-    if (cfi_rules_create(&material->rules) && gather(&compilation, debug))
+    if (cfi_rules_create(&material->rules) && gather_spans(&compilation, debug))
         *blob =
             cfi_blob_make(&compilation.top, &material->rows, &material->rules, material->arch->machine, size);
     if (*blob != NULL) {
@@ -184,7 +185,7 @@ int cfi_compile(const struct elf_image *image, const struct elf_image *debug, vo
     free(material->rows.items);
     cfi_spans_free(&material->code);
     cfi_spans_free(&compilation.top);
-    return *blob != NULL
-               ? BASE_OK
-               : base_fail(error, BASE_ENOMEM, "%s: no memory for its unwind rows", elf_image_name(image));
+    return *blob != NULL ? BASE_OK
+                         : base_fail(error, BASE_ENOMEM, "%s: out of memory for its unwind rows",
+                                     elf_image_name(image));
 }

@@ -5,75 +5,6 @@
 #include "base_array.h"
 #include "cfi_program.h"
 
-/* DW_EH_PE_: the low four bits say how a value is written, the next three what it is relative to. */
-enum {
-    PE_ABSOLUTE = 0x00,
-    PE_ULEB128 = 0x01,
-    PE_UDATA2 = 0x02,
-    PE_UDATA4 = 0x03,
-    PE_UDATA8 = 0x04,
-    PE_SLEB128 = 0x09,
-    PE_SDATA2 = 0x0a,
-    PE_SDATA4 = 0x0b,
-    PE_SDATA8 = 0x0c,
-    PE_FORMAT = 0x0f,
-    PE_UNSIGNED = 0x07, /* lengths are written like the address, but without sign */
-    PE_PC_RELATIVE = 0x10,
-    PE_TEXT_RELATIVE = 0x20,
-    PE_DATA_RELATIVE = 0x30,
-    PE_RELATION = 0x70,
-    PE_INDIRECT = 0x80,
-    PE_OMIT = 0xff,
-};
-
-static uint64_t read_format(struct cfi_reader *reader, uint8_t encoding)
-{
-    switch (encoding & PE_FORMAT) {
-    case PE_ABSOLUTE:
-    case PE_UDATA8:
-    case PE_SDATA8:
-        return cfi_reader_fixed(reader, 8);
-    case PE_ULEB128:
-        return cfi_reader_uleb(reader);
-    case PE_UDATA2:
-        return cfi_reader_fixed(reader, 2);
-    case PE_UDATA4:
-        return cfi_reader_fixed(reader, 4);
-    case PE_SLEB128:
-        return (uint64_t)cfi_reader_sleb(reader);
-    case PE_SDATA2:
-        return (uint64_t)(int64_t)(int16_t)cfi_reader_fixed(reader, 2);
-    case PE_SDATA4:
-        return (uint64_t)(int64_t)(int32_t)cfi_reader_fixed(reader, 4);
-    default:
-        cfi_reader_fail(reader);
-        return 0;
-    }
-}
-
-uint64_t cfi_entry_pointer(struct cfi_reader *reader, const struct cfi_section *section, uint8_t encoding)
-{
-    uint64_t here = section->address + (uint64_t)(reader->at - section->bytes);
-    if (encoding == PE_OMIT || (encoding & PE_INDIRECT)) {
-        cfi_reader_fail(reader);
-        return 0;
-    }
-    uint64_t value = read_format(reader, encoding);
-    switch (encoding & PE_RELATION) {
-    case PE_ABSOLUTE:
-        return value;
-    case PE_PC_RELATIVE:
-        return value + here;
-    case PE_TEXT_RELATIVE:
-        return value + section->text_base;
-    case PE_DATA_RELATIVE:
-        return value + section->data_base;
-    default: /* relative to the function makes no sense for its own start; aligned is never used */
-        cfi_reader_fail(reader);
-        return 0;
-    }
-}
-
 /* An entry's head, cut off its body. */
 struct head {
     uint64_t offset; /* of the entry in the section */
@@ -115,7 +46,7 @@ static void read_augmentation(struct cfi_cie *cie, const char *letters, struct c
         else if (*letters == 'L')
             cfi_reader_u8(&data); /* where exception tables are: of no interest */
         else if (*letters == 'P')
-            read_format(&data, cfi_reader_u8(&data));
+            cfi_pointer_value(&data, cfi_reader_u8(&data));
         else if (*letters == 'S')
             cie->signal = true;
         else if (*letters != 'B' && *letters != 'G') /* B: addresses signed with key B; G: memory tagging */
@@ -158,7 +89,7 @@ static bool add_cie(struct cfi_entries *entries, struct head *head)
         !base_map_set(&entries->cie_of_offset, head->offset, (uint32_t)entries->cie_count))
         return false;
     struct cfi_cie *cie = &entries->cies[entries->cie_count++];
-    *cie = (struct cfi_cie){.address_encoding = PE_ABSOLUTE};
+    *cie = (struct cfi_cie){.address_encoding = CFI_POINTER_ABSOLUTE};
     cie->valid =
         read_cie_body(cie, &head->body) && cfi_program_initial(entries->arch, &entries->section, cie);
     return true;
@@ -204,8 +135,8 @@ static bool read_fde(struct cfi_entries *entries, struct head *head, struct cfi_
     if (fde->cie == BASE_MAP_NONE || !entries->cies[fde->cie].valid)
         return false;
     const struct cfi_cie *cie = &entries->cies[fde->cie];
-    fde->start = cfi_entry_pointer(body, &entries->section, cie->address_encoding);
-    fde->end = fde->start + read_format(body, cie->address_encoding & PE_UNSIGNED);
+    fde->start = cfi_pointer_read(body, &entries->section, cie->address_encoding);
+    fde->end = fde->start + cfi_pointer_value(body, cie->address_encoding & CFI_POINTER_UNSIGNED);
     if (cie->augmented)
         cfi_reader_skip(body, cfi_reader_uleb(body));
     fde->program = *body;

@@ -1,4 +1,4 @@
-/* cfi_entry.h - the entries of .eh_frame and .debug_frame: CIEs and FDEs (inside the room only).
+/* cfi_entry.h - the entries of .eh_frame and .debug_frame: CIEs and FDEs (private to the module).
  *
  * A first pass parses the CIEs; the second yields the FDEs one after the other, each with its own CIE. Only
  * entries that the sequence of lengths leads to are CIEs: so all programs together are no longer than the
@@ -10,17 +10,9 @@
 
 #include "arch.h"
 #include "base_map.h"
+#include "cfi_pointer.h"
 #include "cfi_reader.h"
 #include "cfi_state.h"
-
-struct cfi_section {
-    const uint8_t *bytes;
-    size_t size;
-    uint64_t address;
-    bool eh;                       /* .eh_frame; else .debug_frame */
-    bool terminated;               /* a zero length ends it: its size is only an upper bound */
-    uint64_t text_base, data_base; /* what DW_EH_PE_textrel and _datarel count from */
-};
 
 struct cfi_cie {
     uint64_t code_alignment;
@@ -62,8 +54,5 @@ bool cfi_entries_start(struct cfi_entries *entries, const struct arch *arch,
                        const struct cfi_section *section);
 void cfi_entries_free(struct cfi_entries *entries);
 enum cfi_entry_kind cfi_entries_next(struct cfi_entries *entries, struct cfi_fde *fde);
-
-/* A pointer in one of the DW_EH_PE_ encodings. Fails the reader for those that need the program running. */
-uint64_t cfi_entry_pointer(struct cfi_reader *reader, const struct cfi_section *section, uint8_t encoding);
 
 #endif

@@ -1,5 +1,5 @@
 /* cfi_expression.h - the few DWARF expressions that compilers, linkers and C libraries put into call-frame
- * information, known by their opcodes (inside the room only).
+ * information, known by their opcodes (private to the module).
  *
  * Expressions are not evaluated: each known form becomes a kind of rule, everything else is odd.
  *   breg r, n; deref [; plus_uconst k | ; lit k; plus | ; const1u k; plus]   CFA in memory: realigned stacks,

@@ -12,7 +12,7 @@ static uint64_t section_address(const struct elf_image *image, const char *name)
     return elf_image_section(image, name, &section) ? section.address : 0;
 }
 
-/* The program header of a type, from the raw file: the elf room names only PT_LOAD. */
+/* The program header of a type, from the raw file: the elf module names only PT_LOAD. */
 static bool find_program_header(const struct elf_image *image, uint32_t type, Elf64_Phdr *found)
 {
     size_t size;
@@ -44,7 +44,7 @@ static bool find_by_header(const struct elf_image *image, struct cfi_section *se
         return false;
     struct cfi_section header = {bytes, available, program.p_vaddr, true, false, 0, program.p_vaddr};
     struct cfi_reader reader = {bytes + 4, bytes + available, false};
-    uint64_t address = cfi_entry_pointer(&reader, &header, bytes[1]);
+    uint64_t address = cfi_pointer_read(&reader, &header, bytes[1]);
     bytes = reader.failed ? NULL : elf_image_at(image, address, &available);
     if (bytes == NULL)
         return false;

@@ -1,5 +1,5 @@
-/* cfi_find.h - where in an image the material for rows is: sections, code, trampolines (inside the room
- * only). Context: tool. */
+/* cfi_find.h - where in an image the material for rows is: sections, code, trampolines (private to the
+ * module). Context: tool. */
 #ifndef CFI_FIND_H
 #define CFI_FIND_H
 

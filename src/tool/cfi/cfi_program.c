@@ -9,9 +9,9 @@
  *   2. remember/restore keep whole states, the CFA included (as GCC means it), on a real stack: they nest in
  *      code with several early returns, and GCC has been seen to nest them deeply.
  *   3. An instruction that is unknown, cut off, or moves backwards breaks the function: it gets no rows,
- * since half a table would be believed. What a rule cannot express does not break the function: it becomes
- * WIRE_CFA_ODD for the addresses where it matters. A frame pointer saved in an odd way is only lost
- * (WIRE_SAVE_UNDEFINED): most callers do not need it, and a walk that does will say so. */
+ *      since half a table would be believed. What a rule cannot express does not break the function: it
+ *      becomes WIRE_CFA_ODD for the addresses where it matters. A frame pointer saved in an odd way is only
+ *      lost (WIRE_SAVE_UNDEFINED): most callers do not need it, and a walk that does will say so. */
 #include "cfi_program.h"
 
 #include "base_array.h"
@@ -77,7 +77,7 @@ static struct cfi_column *column_of(struct machine *machine, uint64_t number)
     return number == machine->arch->sp ? &machine->state.sp : NULL;
 }
 
-static void set(struct machine *machine, uint64_t number, uint32_t kind, int64_t offset)
+static void set_column(struct machine *machine, uint64_t number, uint32_t kind, int64_t offset)
 {
     struct cfi_column *column = column_of(machine, number);
     if (column != NULL)
@@ -99,7 +99,7 @@ static int64_t factored_sleb(struct machine *machine)
     return factored(machine, (uint64_t)cfi_reader_sleb(&machine->code));
 }
 
-static void restore(struct machine *machine, uint64_t number)
+static void restore_column(struct machine *machine, uint64_t number)
 {
     const struct cfi_state *initial = machine->initial;
     struct cfi_column *column = column_of(machine, number);
@@ -136,7 +136,7 @@ static void change_cfa(struct machine *machine, const uint64_t *number, const in
         machine->state.cfa_offset = *offset;
 }
 
-static void remember(struct machine *machine)
+static void remember_state(struct machine *machine)
 {
     if (machine->depth == STACK_DEPTH)
         machine->broken = true;
@@ -144,7 +144,7 @@ static void remember(struct machine *machine)
         machine->stack[machine->depth++] = machine->state;
 }
 
-static void recall(struct machine *machine)
+static void recall_state(struct machine *machine)
 {
     if (machine->depth == 0)
         machine->broken = true;
@@ -181,31 +181,31 @@ static bool run_register_instruction(struct machine *machine, uint8_t op)
     uint64_t number = cfi_reader_uleb(code);
     switch (op) {
     case CFA_OFFSET_EXTENDED:
-        set(machine, number, WIRE_SAVE_CFA, factored_uleb(machine));
+        set_column(machine, number, WIRE_SAVE_CFA, factored_uleb(machine));
         break;
     case CFA_OFFSET_EXTENDED_SF:
-        set(machine, number, WIRE_SAVE_CFA, factored_sleb(machine));
+        set_column(machine, number, WIRE_SAVE_CFA, factored_sleb(machine));
         break;
     case CFA_NEGATIVE_OFFSET_EXTENDED:
-        set(machine, number, WIRE_SAVE_CFA, (int64_t)(0 - (uint64_t)factored_uleb(machine)));
+        set_column(machine, number, WIRE_SAVE_CFA, (int64_t)(0 - (uint64_t)factored_uleb(machine)));
         break;
     case CFA_VAL_OFFSET:
-        set(machine, number, WIRE_SAVE_CFA_VALUE, factored_uleb(machine));
+        set_column(machine, number, WIRE_SAVE_CFA_VALUE, factored_uleb(machine));
         break;
     case CFA_VAL_OFFSET_SF:
-        set(machine, number, WIRE_SAVE_CFA_VALUE, factored_sleb(machine));
+        set_column(machine, number, WIRE_SAVE_CFA_VALUE, factored_sleb(machine));
         break;
     case CFA_RESTORE_EXTENDED:
-        restore(machine, number);
+        restore_column(machine, number);
         break;
     case CFA_UNDEFINED:
-        set(machine, number, WIRE_SAVE_UNDEFINED, 0);
+        set_column(machine, number, WIRE_SAVE_UNDEFINED, 0);
         break;
     case CFA_SAME_VALUE:
-        set(machine, number, WIRE_SAVE_SAME, 0);
+        set_column(machine, number, WIRE_SAVE_SAME, 0);
         break;
     default: /* CFA_REGISTER */
-        set(machine, number, WIRE_SAVE_REGISTER, (int64_t)cfi_reader_uleb(code));
+        set_column(machine, number, WIRE_SAVE_REGISTER, (int64_t)cfi_reader_uleb(code));
         break;
     }
     return true;
@@ -254,10 +254,10 @@ static void run_other_instruction(struct machine *machine, uint8_t op)
     case CFA_NEGATE_RA_STATE_WITH_PC:
         break;
     case CFA_REMEMBER_STATE:
-        remember(machine);
+        remember_state(machine);
         break;
     case CFA_RESTORE_STATE:
-        recall(machine);
+        recall_state(machine);
         break;
     case CFA_EXPRESSION:
         set_by_expression(machine, false);
@@ -273,7 +273,7 @@ static void run_other_instruction(struct machine *machine, uint8_t op)
     }
 }
 
-static void advance(struct machine *machine, uint64_t delta)
+static void advance_location(struct machine *machine, uint64_t delta)
 {
     uint64_t distance;
     if (__builtin_mul_overflow(delta, machine->cie->code_alignment, &distance) ||
@@ -287,16 +287,16 @@ static bool run_advance(struct machine *machine, uint8_t op)
     static const uint8_t sizes[] = {
         [CFA_ADVANCE1] = 1, [CFA_ADVANCE2] = 2, [CFA_ADVANCE4] = 4, [CFA_ADVANCE8] = 8};
     if ((op & 0xc0) == CFA_ADVANCE) {
-        advance(machine, op & 0x3f);
+        advance_location(machine, op & 0x3f);
         return true;
     }
     if (op < sizeof sizes && sizes[op] != 0) {
-        advance(machine, cfi_reader_fixed(&machine->code, sizes[op]));
+        advance_location(machine, cfi_reader_fixed(&machine->code, sizes[op]));
         return true;
     }
     if (op != CFA_SET_LOC)
         return false;
-    uint64_t location = cfi_entry_pointer(&machine->code, machine->section, machine->cie->address_encoding);
+    uint64_t location = cfi_pointer_read(&machine->code, machine->section, machine->cie->address_encoding);
     machine->broken = machine->broken || location < machine->location;
     machine->location = location;
     return true;
@@ -311,9 +311,9 @@ static void run_to_advance(struct machine *machine)
         if (run_advance(machine, op))
             continue;
         if ((op & 0xc0) == CFA_OFFSET)
-            set(machine, op & 0x3f, WIRE_SAVE_CFA, factored_uleb(machine));
+            set_column(machine, op & 0x3f, WIRE_SAVE_CFA, factored_uleb(machine));
         else if ((op & 0xc0) == CFA_RESTORE)
-            restore(machine, op & 0x3f);
+            restore_column(machine, op & 0x3f);
         else if (!run_cfa_instruction(machine, op) && !run_register_instruction(machine, op))
             run_other_instruction(machine, op);
     }
@@ -321,8 +321,8 @@ static void run_to_advance(struct machine *machine)
 }
 
 /* Lets an FDE's program, or a CIE's (initial NULL), begin. The stack is left as it is: depth guards it. */
-static void start(struct machine *machine, const struct arch *arch, const struct cfi_section *section,
-                  const struct cfi_cie *cie, const struct cfi_state *initial)
+static void start_machine(struct machine *machine, const struct arch *arch, const struct cfi_section *section,
+                          const struct cfi_cie *cie, const struct cfi_state *initial)
 {
     machine->arch = arch;
     machine->section = section;
@@ -339,7 +339,7 @@ static void start(struct machine *machine, const struct arch *arch, const struct
 bool cfi_program_initial(const struct arch *arch, const struct cfi_section *section, struct cfi_cie *cie)
 {
     struct machine machine;
-    start(&machine, arch, section, cie, NULL);
+    start_machine(&machine, arch, section, cie, NULL);
     run_to_advance(&machine);
     cie->initial = machine.state;
     return !machine.broken && machine.code.at == machine.code.end;
@@ -356,8 +356,8 @@ static bool fits_slot(int64_t value)
 }
 
 /* A column as a rule can hold it: an sp-based place becomes a CFA-based one where the CFA is sp-based too. */
-static struct cfi_column settle(const struct arch *arch, const struct cfi_state *state,
-                                struct cfi_column column)
+static struct cfi_column settle_row(const struct arch *arch, const struct cfi_state *state,
+                                    struct cfi_column column)
 {
     if (column.kind == CFI_SAVE_SP && state->cfa_kind == WIRE_CFA_REGISTER && state->cfa_register == arch->sp)
         column = (struct cfi_column){(int64_t)((uint64_t)column.offset - (uint64_t)state->cfa_offset),
@@ -388,7 +388,7 @@ static bool is_signal_frame(const struct arch *arch, const struct cfi_state *sta
 static struct cfi_column settle_return(const struct arch *arch, uint64_t return_column,
                                        const struct cfi_state *state)
 {
-    struct cfi_column ra = settle(arch, state, state->ra);
+    struct cfi_column ra = settle_row(arch, state, state->ra);
     if (ra.kind != WIRE_SAVE_SAME || return_column == arch->link)
         return ra;
     bool usable = return_column < arch->register_count && return_column != arch->pc;
@@ -416,7 +416,7 @@ static int16_t slot_of(struct cfi_column column)
 /* Adds what is known of the base register. */
 static void settle_base(const struct arch *arch, const struct cfi_state *state, struct wire_rule *rule)
 {
-    struct cfi_column base = settle(arch, state, state->base);
+    struct cfi_column base = settle_row(arch, state, state->base);
     if (base.kind == WIRE_SAVE_CFA && base.offset != 0)
         rule->base_slot = slot_of(base);
     else if (base.kind != WIRE_SAVE_SAME)
@@ -428,7 +428,7 @@ struct wire_rule cfi_program_rule(const struct arch *arch, uint64_t return_colum
 {
     if (is_signal_frame(arch, state))
         return (struct wire_rule){.cfa_kind = WIRE_CFA_SIGNAL};
-    struct cfi_column fp = settle(arch, state, state->fp), ra = settle_return(arch, return_column, state);
+    struct cfi_column fp = settle_row(arch, state, state->fp), ra = settle_return(arch, return_column, state);
     if (ra.kind == WIRE_SAVE_UNDEFINED)
         return (struct wire_rule){.cfa_kind = WIRE_CFA_END};
     bool sp_is_cfa =
@@ -470,7 +470,7 @@ enum cfi_program_result cfi_program_run(const struct arch *arch, const struct cf
 {
     struct machine machine;
     size_t first = rows->count;
-    start(&machine, arch, section, cie, &cie->initial);
+    start_machine(&machine, arch, section, cie, &cie->initial);
     machine.location = fde->start;
     machine.code = fde->program;
     uint64_t length = fde->end - fde->start < UINT32_MAX ? fde->end - fde->start : UINT32_MAX;

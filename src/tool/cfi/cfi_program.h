@@ -1,4 +1,4 @@
-/* cfi_program.h - running call-frame instructions (inside the room only).
+/* cfi_program.h - running call-frame instructions (private to the module).
  * Context: tool. Source: DWARF 5 section 6.4.2 and 6.4.3; AADWARF64 section 4.3 for return-address signing.
  */
 #ifndef CFI_PROGRAM_H

@@ -19,7 +19,7 @@ static bool add_section(const struct arch *arch, const struct cfi_span_list *cod
     return fine && cfi_spans_order(spans);
 }
 
-static bool gather(const struct elf_image *image, const struct arch *arch, struct cfi_span_list *spans)
+static bool gather_ranges(const struct elf_image *image, const struct arch *arch, struct cfi_span_list *spans)
 {
     struct cfi_section section;
     struct cfi_span_list code = {0}, lower = {0};
@@ -43,7 +43,7 @@ int cfi_ranges(const struct elf_image *image, struct cfi_range **ranges, size_t 
     if (arch == NULL)
         return base_fail(error, BASE_EUNSUPPORTED, "%s: unknown machine (ELF number %u)",
                          elf_image_name(image), elf_image_machine(image));
-    if (gather(image, arch, &spans))
+    if (gather_ranges(image, arch, &spans))
         *ranges = malloc((spans.count + 1) * sizeof **ranges);
     for (size_t i = 0; *ranges != NULL && i < spans.count; i++)
         (*ranges)[i] = (struct cfi_range){spans.items[i].start, spans.items[i].end};
@@ -51,5 +51,5 @@ int cfi_ranges(const struct elf_image *image, struct cfi_range **ranges, size_t 
     cfi_spans_free(&spans);
     return *ranges != NULL
                ? BASE_OK
-               : base_fail(error, BASE_ENOMEM, "%s: no memory for its functions", elf_image_name(image));
+               : base_fail(error, BASE_ENOMEM, "%s: out of memory for its functions", elf_image_name(image));
 }

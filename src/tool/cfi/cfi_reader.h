@@ -1,4 +1,4 @@
-/* cfi_reader.h - a bounded cursor over bytes that may be anything (inside the room only).
+/* cfi_reader.h - a bounded cursor over bytes that may be anything (private to the module).
  *
  * A read past the end yields 0, moves to the end and sets `failed`; so a caller may read a whole record and
  * ask once. Little endian, as both machines are.

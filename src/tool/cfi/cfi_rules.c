@@ -8,14 +8,14 @@
 
 #define FIRST_SLOTS 1024
 
-static uint64_t hash(const struct wire_rule *rule)
+static uint64_t hash_rule(const struct wire_rule *rule)
 {
     uint64_t half[2];
     memcpy(half, rule, sizeof half);
     return base_hash(half[0] ^ base_hash(half[1]));
 }
 
-static bool same(const struct wire_rule *a, const struct wire_rule *b)
+static bool same_rule(const struct wire_rule *a, const struct wire_rule *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
 }
@@ -24,13 +24,13 @@ static bool same(const struct wire_rule *a, const struct wire_rule *b)
 static uint32_t *slot_of(uint32_t *slots, size_t slot_count, const struct cfi_rules *rules,
                          const struct wire_rule *rule)
 {
-    size_t at = hash(rule) & (slot_count - 1);
-    while (slots[at] != 0 && !same(&rules->items[slots[at] - 1], rule))
+    size_t at = hash_rule(rule) & (slot_count - 1);
+    while (slots[at] != 0 && !same_rule(&rules->items[slots[at] - 1], rule))
         at = (at + 1) & (slot_count - 1);
     return &slots[at];
 }
 
-static bool grow(struct cfi_rules *rules)
+static bool grow_table(struct cfi_rules *rules)
 {
     size_t slot_count = rules->slot_count == 0 ? FIRST_SLOTS : 2 * rules->slot_count;
     uint32_t *slots = calloc(slot_count, sizeof *slots);
@@ -46,9 +46,9 @@ static bool grow(struct cfi_rules *rules)
 
 uint32_t cfi_rules_number(struct cfi_rules *rules, const struct wire_rule *rule)
 {
-    if (rules->count > 0 && same(&rules->items[rules->last], rule))
+    if (rules->count > 0 && same_rule(&rules->items[rules->last], rule))
         return rules->last;
-    if (2 * (rules->count + 1) > rules->slot_count && !grow(rules))
+    if (2 * (rules->count + 1) > rules->slot_count && !grow_table(rules))
         return UINT32_MAX;
     uint32_t *slot = slot_of(rules->slots, rules->slot_count, rules, rule);
     if (*slot == 0) {

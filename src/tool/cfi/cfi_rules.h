@@ -1,4 +1,4 @@
-/* cfi_rules.h - the distinct rules of an image, numbered (inside the room only).
+/* cfi_rules.h - the distinct rules of an image, numbered (private to the module).
  *
  * Images have a few hundred. Rule 0 is WIRE_CFA_NONE and rule 1 WIRE_CFA_ODD, always; the 65,535th and later
  * distinct ones become rule 1, since a row has 16 bits for the number.

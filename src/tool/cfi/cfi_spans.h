@@ -1,5 +1,5 @@
-/* cfi_spans.h - which rows hold where: the layers of an image's call-frame information (inside the room
- * only).
+/* cfi_spans.h - which rows hold where: the layers of an image's call-frame information (private to the
+ * module).
  *
  * A span is a piece of code with rows. A list in order holds spans that rise and do not overlap. Lists are
  * laid over one another: the upper one wins, the lower one keeps what is left, cut into pieces where need be.

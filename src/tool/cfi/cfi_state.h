@@ -1,5 +1,5 @@
-/* cfi_state.h - what call-frame instructions have said so far, as far as rows can hold it (inside the room
- * only).
+/* cfi_state.h - what call-frame instructions have said so far, as far as rows can hold it (private to the
+ * module).
  *
  * Of all columns only four matter to a walk: the frame pointer, the return address, the base register, and
  * the stack pointer (to see that nobody restores it other than to the CFA). Context: tool. */

@@ -1,5 +1,5 @@
 /* cfi_synthetic.h - rows for code that nobody wrote call-frame information for, but whose shape is known
- * (inside the room only).
+ * (private to the module).
  * Context: tool. */
 #ifndef CFI_SYNTHETIC_H
 #define CFI_SYNTHETIC_H

@@ -7,15 +7,15 @@
 
 #include "base_terminal.h"
 #include "cli.h"
-#include "cmd_record_result.h"
-#include "cmd_record_signals.h"
-#include "cmd_record_status.h"
+#include "cli_record_result.h"
+#include "cli_record_signals.h"
+#include "cli_record_status.h"
 
 enum { NOT_STARTED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 };
 
 /* --- the recording --- */
 
-static bool is_over(const struct cmd_record_recorder *recorder)
+static bool is_over(const struct cli_record_recorder *recorder)
 {
     const struct record_status *status = record_session_status(recorder->session);
     if (recorder->stop || (recorder->child > 0 ? recorder->child_ended : status->target_gone))
@@ -23,36 +23,36 @@ static bool is_over(const struct cmd_record_recorder *recorder)
     return recorder->request->duration_ns && status->elapsed_ns >= recorder->request->duration_ns;
 }
 
-static int step_length(const struct cmd_record_recorder *recorder)
+static int step_length(const struct cli_record_recorder *recorder)
 {
     if (!recorder->request->duration_ns)
-        return CMD_RECORD_STEP_MS;
+        return CLI_RECORD_STEP_MS;
     uint64_t elapsed = record_session_status(recorder->session)->elapsed_ns;
     uint64_t left_ms = elapsed < recorder->request->duration_ns
                            ? (recorder->request->duration_ns - elapsed) / 1000000 + 1
                            : 0;
-    return left_ms < CMD_RECORD_STEP_MS ? (int)left_ms : CMD_RECORD_STEP_MS;
+    return left_ms < CLI_RECORD_STEP_MS ? (int)left_ms : CLI_RECORD_STEP_MS;
 }
 
-static int record_until_over(struct cmd_record_recorder *recorder, struct base_error *error)
+static int record_until_over(struct cli_record_recorder *recorder, struct base_error *error)
 {
     int result = BASE_OK;
-    cmd_record_look_at_signals(recorder);
+    cli_record_look_at_signals(recorder);
     while (!is_over(recorder)) {
         result = record_session_step(recorder->session, step_length(recorder), error);
-        cmd_record_look_at_signals(recorder);
+        cli_record_look_at_signals(recorder);
         if (result < 0)
             return result;
-        if (cmd_record_may_say())
-            cmd_record_say_notice(recorder);
+        if (cli_record_may_say())
+            cli_record_say_notice(recorder);
         if (!is_over(recorder))
-            cmd_record_draw_status(recorder);
+            cli_record_draw_status(recorder);
     }
     return result;
 }
 
 /* A launched program goes on, with nobody watching, when the profile cannot be written any more. */
-static void wait_for_child(struct cmd_record_recorder *recorder)
+static void wait_for_child(struct cli_record_recorder *recorder)
 {
     while (recorder->child > 0 && !recorder->child_ended) {
         sigset_t child;
@@ -60,8 +60,8 @@ static void wait_for_child(struct cmd_record_recorder *recorder)
         sigaddset(&child, SIGCHLD);
         struct timespec tenth = {.tv_nsec = 100000000};
         sigtimedwait(&child, NULL, &tenth);
-        cmd_record_read_signals(recorder);
-        cmd_record_look_at_child(recorder);
+        cli_record_read_signals(recorder);
+        cli_record_look_at_child(recorder);
     }
 }
 
@@ -76,7 +76,7 @@ static const char *describe_status(int status, char *text, size_t size)
     return text;
 }
 
-static int exit_status(const struct cmd_record_recorder *recorder, int otherwise)
+static int exit_status(const struct cli_record_recorder *recorder, int otherwise)
 {
     if (!recorder->child_ended)
         return otherwise;
@@ -85,7 +85,7 @@ static int exit_status(const struct cmd_record_recorder *recorder, int otherwise
 }
 
 /* Nothing of ours should be in a process when tally has ended. */
-static int say_what_stays(const struct cmd_record_recorder *recorder, struct base_error *error)
+static int say_what_stays(const struct cli_record_recorder *recorder, struct base_error *error)
 {
     const struct record_status *status = record_session_status(recorder->session);
     int pid = (int)status->stays;
@@ -109,9 +109,9 @@ static int say_what_stays(const struct cmd_record_recorder *recorder, struct bas
 }
 
 /* The profile cannot be written any more: what runs goes on as if nothing had been. */
-static int give_up(struct cmd_record_recorder *recorder, struct base_error *error)
+static int give_up(struct cli_record_recorder *recorder, struct base_error *error)
 {
-    cmd_record_clear_line(recorder);
+    cli_record_clear_line(recorder);
     cli_fail(error);
     record_session_leave(recorder->session);
     say_what_stays(recorder, error);
@@ -119,7 +119,7 @@ static int give_up(struct cmd_record_recorder *recorder, struct base_error *erro
     return exit_status(recorder, CLI_FAILED);
 }
 
-static int record(struct cmd_record_recorder *recorder, struct base_error *error)
+static int record(struct cli_record_recorder *recorder, struct base_error *error)
 {
     char text[128];
     int result = record_until_over(recorder, error);
@@ -127,11 +127,11 @@ static int record(struct cmd_record_recorder *recorder, struct base_error *error
         return give_up(recorder, error);
     const char *became =
         recorder->child_ended ? describe_status(recorder->child_status, text, sizeof text) : NULL;
-    result = record_session_finish(recorder->session, became, cmd_record_draw_names, recorder, error);
+    result = record_session_finish(recorder->session, became, cli_record_draw_names, recorder, error);
     if (result < 0)
         return give_up(recorder, error);
-    cmd_record_clear_line(recorder);
-    cmd_record_say_result(recorder);
+    cli_record_clear_line(recorder);
+    cli_record_say_result(recorder);
     return exit_status(recorder, say_what_stays(recorder, error));
 }
 
@@ -142,7 +142,7 @@ static int start_failure(bool launch, bool command_failed, int code)
     return !command_failed ? NOT_STARTED : code == BASE_ENOTFOUND ? NOT_FOUND : NOT_EXECUTABLE;
 }
 
-static int record_session(struct cmd_record_recorder *recorder, const struct record_options *wanted)
+static int record_session(struct cli_record_recorder *recorder, const struct record_options *wanted)
 {
     struct base_error error = {0};
     bool command_failed = false;
@@ -157,7 +157,7 @@ static int record_session(struct cmd_record_recorder *recorder, const struct rec
         status = start_failure(wanted->mode == RECORD_LAUNCH, command_failed, result);
     } else {
         recorder->child = record_session_status(recorder->session)->child;
-        cmd_record_say_notice(recorder);
+        cli_record_say_notice(recorder);
         if (recorder->request->verbose && !recorder->request->no_time)
             cli_say("%s; sampling: %s", profile_meta(record_session_profile(recorder->session), "engine"),
                     profile_meta(record_session_profile(recorder->session), "sampling"));
@@ -169,23 +169,23 @@ static int record_session(struct cmd_record_recorder *recorder, const struct rec
 
 int cmd_record(int argc, char **argv)
 {
-    struct cmd_record_request request = {.output = "tally.out", .follow = true};
+    struct cli_record_request request = {.output = "tally.out", .follow = true};
     struct base_options_rest rest;
     struct base_error error = {0};
     int status;
-    if (!cli_parse(&cmd_record_command, argc, argv, &request, &rest, &status))
+    if (!cli_parse(&cli_record_command, argc, argv, &request, &rest, &status))
         return status;
-    if (cmd_record_check(&request, rest.count, &error) < 0) {
+    if (cli_record_check(&request, rest.count, &error) < 0) {
         probe_named_free(&request.named);
-        return cli_fail_command(cmd_record_command.name, &error);
+        return cli_fail_command(cli_record_command.name, &error);
     }
     struct base_text line = {0};
-    cmd_record_describe(&request, &rest, &line);
-    struct record_options wanted = cmd_record_session_options(&request, &rest, base_text_string(&line));
-    struct cmd_record_recorder recorder = {
+    cli_record_describe(&request, &rest, &line);
+    struct record_options wanted = cli_record_session_options(&request, &rest, base_text_string(&line));
+    struct cli_record_recorder recorder = {
         .request = &request,
         .terminal = base_terminal_redraws(STDERR_FILENO) ? base_terminal_open(STDERR_FILENO) : -1};
-    if (cmd_record_take_signals(&wanted.target_signals, &recorder.signals, &error) == BASE_OK) {
+    if (cli_record_take_signals(&wanted.target_signals, &recorder.signals, &error) == BASE_OK) {
         wanted.wake_fd = recorder.signals;
         status = record_session(&recorder, &wanted);
     } else {

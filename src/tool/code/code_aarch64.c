@@ -14,7 +14,7 @@ static uint64_t target(uint32_t word, unsigned low, unsigned bits, uint64_t addr
     return address + ((field ^ sign) - sign) * WORD;
 }
 
-/* Unconditional branches to registers: C4.1.66, "opc" tells which; bit 3 of it is pointer authentication. */
+/* Unconditional branches to registers: C4.1.66, "opc" says which; bit 3 of it is pointer authentication. */
 static enum code_flow flow_of_register(uint32_t word)
 {
     switch (word >> 21 & 7) {

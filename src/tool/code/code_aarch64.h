@@ -1,6 +1,6 @@
 /* code_aarch64.h - instructions of AArch64, as far as the flow of control goes.
  *
- * Every instruction has four bytes, and those that branch have fixed patterns: a few masks tell all there is
+ * Every instruction has four bytes, and those that branch have fixed patterns: a few masks say all there is
  * to know. Only `address`, `length`, `flow`, `target`, and of `marks` CODE_PADDING are set. Context: anywhere
  * in the tool. Source: Arm Architecture Reference Manual for A-profile, C4.1 (encoding index). */
 #ifndef CODE_AARCH64_H

@@ -19,15 +19,11 @@ struct code_disassembly {
     cs_insn *instruction;
 };
 
-struct naming {
-    code_disassembly_name *name;
-    void *context;
-};
-
-static void name_target(const struct naming *naming, uint64_t target, char *text, size_t size)
+static void name_target(const struct code_disassembly_source *source, uint64_t target, char *text,
+                        size_t size)
 {
-    if (naming->name)
-        naming->name(naming->context, target, text, size);
+    if (source->name)
+        source->name(source->context, target, text, size);
     else
         snprintf(text, size, "0x%" PRIx64, target);
 }
@@ -35,7 +31,7 @@ static void name_target(const struct naming *naming, uint64_t target, char *text
 /* --- x86-64 --- */
 
 /* Zydis' string counts its terminator. (Its own functions for this are in a second library.) */
-static ZyanStatus append(ZyanString *string, const char *text)
+static ZyanStatus append_text(ZyanString *string, const char *text)
 {
     ZyanVector *vector = &string->vector;
     size_t used = vector->size - 1, length = strlen(text);
@@ -59,7 +55,7 @@ static ZyanStatus print_target(const ZydisFormatter *formatter, ZydisFormatterBu
     name_target(context->user_data, target, text, sizeof text);
     ZYAN_CHECK(ZydisFormatterBufferAppend(buffer, ZYDIS_TOKEN_SYMBOL));
     ZYAN_CHECK(ZydisFormatterBufferGetString(buffer, &string));
-    return append(string, text);
+    return append_text(string, text);
 }
 
 /* Short numbers in lower case. */
@@ -88,18 +84,18 @@ static bool set_up(ZydisFormatter *formatter, enum code_syntax syntax)
     return ZYAN_SUCCESS(ZydisFormatterSetHook(formatter, ZYDIS_FORMATTER_FUNC_PRINT_ADDRESS_ABS, &previous));
 }
 
-static size_t text_of_x86_64(const struct code_disassembly *disassembly, const uint8_t *bytes,
-                             size_t available, uint64_t address, struct naming *naming, char *text,
-                             size_t size)
+static size_t text_of_x86_64(const struct code_disassembly *disassembly,
+                             const struct code_disassembly_source *source, char *text, size_t size)
 {
     static const ZydisDecoder decoder = CODE_ZYDIS_DECODER(ZYAN_FALSE);
     ZydisDecodedInstruction instruction;
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
     char whole[CODE_DISASSEMBLY_MAX + NAME_MAX_BYTES];
-    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, bytes, available, &instruction, operands)) ||
+    if (!ZYAN_SUCCESS(
+            ZydisDecoderDecodeFull(&decoder, source->bytes, source->available, &instruction, operands)) ||
         !ZYAN_SUCCESS(ZydisFormatterFormatInstruction(&disassembly->formatter, &instruction, operands,
                                                       instruction.operand_count_visible, whole, sizeof whole,
-                                                      address, naming)))
+                                                      source->address, (void *)(uintptr_t)source)))
         return 0;
     snprintf(text, size, "%s", whole);
     return instruction.length;
@@ -108,21 +104,21 @@ static size_t text_of_x86_64(const struct code_disassembly *disassembly, const u
 /* --- AArch64 --- */
 
 /* Capstone writes a target as the last operand, a number. */
-static size_t text_of_aarch64(const struct code_disassembly *disassembly, const uint8_t *bytes,
-                              size_t available, uint64_t address, const struct naming *naming, char *text,
-                              size_t size)
+static size_t text_of_aarch64(const struct code_disassembly *disassembly,
+                              const struct code_disassembly_source *source, char *text, size_t size)
 {
-    uint64_t at = address;
+    const uint8_t *bytes = source->bytes;
+    uint64_t at = source->address;
     uint32_t word;
     struct code_instruction decoded;
     const cs_insn *instruction = disassembly->instruction;
-    if (available < sizeof word)
+    if (source->available < sizeof word)
         return 0;
     memcpy(&word, bytes, sizeof word);
     size_t left = sizeof word;
     if (!cs_disasm_iter(disassembly->capstone, &bytes, &left, &at, disassembly->instruction))
         return 0;
-    code_aarch64_decode(word, address, &decoded);
+    code_aarch64_decode(word, source->address, &decoded);
     const char *operands = instruction->op_str, *number = strrchr(operands, '#');
     const char *blank = *operands ? " " : "";
     if (!decoded.target || !number) {
@@ -130,7 +126,7 @@ static size_t text_of_aarch64(const struct code_disassembly *disassembly, const 
         return sizeof word;
     }
     char target[NAME_MAX_BYTES];
-    name_target(naming, decoded.target, target, sizeof target);
+    name_target(source, decoded.target, target, sizeof target);
     snprintf(text, size, "%s %.*s%s", instruction->mnemonic, (int)(number - operands), operands, target);
     return sizeof word;
 }
@@ -175,14 +171,11 @@ void code_disassembly_free(struct code_disassembly *disassembly)
     free(disassembly);
 }
 
-size_t code_disassembly_text(struct code_disassembly *disassembly, const uint8_t *bytes, size_t available,
-                             uint64_t address, code_disassembly_name *name, void *context, char *text,
-                             size_t size)
+size_t code_disassembly_text(struct code_disassembly *disassembly,
+                             const struct code_disassembly_source *source, char *text, size_t size)
 {
-    struct naming naming = {name, context};
-    size_t length = disassembly->aarch64
-                        ? text_of_aarch64(disassembly, bytes, available, address, &naming, text, size)
-                        : text_of_x86_64(disassembly, bytes, available, address, &naming, text, size);
+    size_t length = disassembly->aarch64 ? text_of_aarch64(disassembly, source, text, size)
+                                         : text_of_x86_64(disassembly, source, text, size);
     if (!length)
         snprintf(text, size, "(bad)");
     return length;

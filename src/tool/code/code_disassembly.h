@@ -28,10 +28,18 @@ void code_disassembly_free(struct code_disassembly *disassembly);
  * as hexadecimal numbers. */
 typedef void code_disassembly_name(void *context, uint64_t target, char *text, size_t size);
 
-/* The instruction at `bytes`, terminated, cut to `size`. Returns its length in bytes; 0: there is none, *text
- * is then "(bad)". */
-size_t code_disassembly_text(struct code_disassembly *disassembly, const uint8_t *bytes, size_t available,
-                             uint64_t address, code_disassembly_name *name, void *context, char *text,
-                             size_t size);
+/* What is to be shown. */
+struct code_disassembly_source {
+    const uint8_t *bytes;
+    size_t available;
+    uint64_t address;
+    code_disassembly_name *name; /* may be NULL */
+    void *context;
+};
+
+/* The instruction as text, terminated, cut to `size`. Returns its length in bytes; 0: there is none, *text is
+ * then "(bad)". */
+size_t code_disassembly_text(struct code_disassembly *disassembly,
+                             const struct code_disassembly_source *source, char *text, size_t size);
 
 #endif

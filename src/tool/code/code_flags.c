@@ -1,6 +1,6 @@
 /* code_flags.c - flags that nobody reads.
  *
- * Zydis tells which flags an instruction tests and which it sets, for the general case. Two families leave
+ * Zydis reports which flags an instruction tests and which it sets, for the general case. Two families leave
  * the flags as they were for some operands: shifts and rotations by zero, and repeated string comparisons
  * with rcx = 0. For "is it dead" only what is overwritten for certain counts, so these write nothing here. */
 #include "code_flags.h"
@@ -111,8 +111,8 @@ static bool is_near_return(const struct code_instruction *at)
     return at->opcode_map == 0 && (at->opcode == 0xc3 || at->opcode == 0xc2);
 }
 
-/* What comes after `at`: false when it cannot be told. */
-static bool follow(struct search *search, const struct code_instruction *at, uint8_t flags)
+/* What comes after `at`: false when it is not known. */
+static bool follow_path(struct search *search, const struct code_instruction *at, uint8_t flags)
 {
     switch (at->flow) {
     case CODE_STRAIGHT:
@@ -134,7 +134,7 @@ static bool follow(struct search *search, const struct code_instruction *at, uin
     }
 }
 
-static bool step(struct search *search, struct path path)
+static bool step_path(struct search *search, struct path path)
 {
     struct code_instruction at;
     struct code_flags flags;
@@ -147,7 +147,7 @@ static bool step(struct search *search, struct path path)
         !code_flags_of(bytes, available, &flags) || (flags.read & path.flags))
         return false;
     path.flags = (uint8_t)(path.flags & ~flags.written);
-    return path.flags == 0 || follow(search, &at, path.flags);
+    return path.flags == 0 || follow_path(search, &at, path.flags);
 }
 
 bool code_flags_dead(const struct code_text *text, uint64_t address, uint8_t flags)
@@ -159,7 +159,7 @@ bool code_flags_dead(const struct code_text *text, uint64_t address, uint8_t fla
         add_path(&search, address, flags);
     while (search.pending_count > 0) {
         struct path path = search.pending[--search.pending_count];
-        if (!was_seen(&search, &path) && !step(&search, path))
+        if (!was_seen(&search, &path) && !step_path(&search, path))
             return false;
     }
     return true;

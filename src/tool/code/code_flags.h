@@ -14,14 +14,14 @@
 
 enum code_flag { CODE_CF = 1, CODE_PF = 2, CODE_AF = 4, CODE_ZF = 8, CODE_SF = 16, CODE_OF = 32 };
 
-#define CODE_FLAGS_ADD                                                                                       \
-    (CODE_CF | CODE_PF | CODE_AF | CODE_ZF | CODE_SF | CODE_OF)          /* what `add` changes: all */
+/* what `add` changes: all */
+#define CODE_FLAGS_ADD (CODE_CF | CODE_PF | CODE_AF | CODE_ZF | CODE_SF | CODE_OF)
 #define CODE_FLAGS_INC (CODE_PF | CODE_AF | CODE_ZF | CODE_SF | CODE_OF) /* what `inc` changes */
 
 struct code_flags {
     uint8_t read; /* may be read */
-    uint8_t
-        written; /* are overwritten (or left undefined) whatever the operands are: not by `shl %cl,..`, `repe scas` */
+    /* are overwritten (or left undefined) whatever the operands are: not by `shl %cl,..`, `repe scas` */
+    uint8_t written;
 };
 
 /* A full decoding, about twice the cost of the minimal one. False: no instruction there. */

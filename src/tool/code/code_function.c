@@ -1,15 +1,13 @@
 /* code_function.c - from claims to functions.
  *
- * 1. Claims outside of code are dropped, those that reach out of it are cut. Code is the executable sections,
- * or the
- *    executable segments of a file without sections.
- * 2. Claims with the same start become one group; the FDE's end wins, for symbols of assembly are sized by
- * hand.
- * 3. Groups with a symbol are laid out in order of their starts: what begins inside of the last one and ends
- * there too is an
- *    entry of it; what reaches further cuts it.
- * 4. What only FDEs claim gets what is left free, piece by piece.
- * 5. Every name becomes an entry of the function that holds its address. */
+ *   1. Claims outside of code are dropped, those that reach out of it are cut. Code is the executable
+ *      sections, or the executable segments of a file without sections.
+ *   2. Claims with the same start become one group; the FDE's end wins, for symbols of assembly are sized by
+ *      hand.
+ *   3. Groups with a symbol are laid out in order of their starts: what begins inside of the last one and
+ *      ends there too is an entry of it; what reaches further cuts it.
+ *   4. What only FDEs claim gets what is left free, piece by piece.
+ *   5. Every name becomes an entry of the function that holds its address. */
 #include "code_function.h"
 
 #include <elf.h>
@@ -149,7 +147,7 @@ static bool take_claims(struct layout *layout, const struct code_bounds *bounds)
 
 /* --- 2. groups --- */
 
-static void join(struct group *group, const struct code_bound *bound)
+static void join_claims(struct group *group, const struct code_bound *bound)
 {
     bool from_fde = (bound->origin & CODE_FROM_FDE) != 0 && bound->end > bound->start;
     group->origin |= bound->origin;
@@ -172,7 +170,7 @@ static bool make_groups(struct layout *layout)
                 (struct group){.start = bound->start,
                                .end = bound->start,
                                .limit = range_of(&layout->code, bound->start)->end};
-        join(&layout->groups[layout->group_count - 1], bound);
+        join_claims(&layout->groups[layout->group_count - 1], bound);
     }
     return true;
 }
@@ -356,14 +354,4 @@ uint32_t code_functions_entry(const struct code_functions *functions, uint64_t a
     size_t at = base_search_below(functions->entries, functions->entry_count, address, address);
     bool found = at < functions->entry_count && functions->entries[at].address == address;
     return found ? (uint32_t)at : CODE_NONE;
-}
-
-const char *code_verdict_text(enum code_verdict verdict)
-{
-    static const char *const texts[] = {
-#define X(number, name, text) [number] = (text),
-        CODE_VERDICTS(X)
-#undef X
-    };
-    return (unsigned)verdict < CODE_VERDICT_END ? texts[verdict] : "is not understood";
 }

@@ -1,14 +1,14 @@
 /* code_function.h - the functions of an image: where each begins and ends, its names, and whether its bytes
  * decode.
  *
- * Reading order of the room: this header (which functions there are), code_instruction.h (one instruction),
+ * Reading order of the module: this header (which functions there are), code_instruction.h (one instruction),
  * code_survey.h (a whole image: sites, branch targets, taken addresses), code_flags.h (are the flags dead
- * here?). Everything in the room is a function of bytes: no live process, no host dependence. What is decoded
- * is x86-64; the decoder is Zydis. All addresses are the image's own virtual addresses; `end` is always
- * exclusive. Context: tool, any thread on its own data.
+ * here?). Everything in the module is a function of bytes: no live process, no host dependence. What is
+ * decoded is x86-64; the decoder is Zydis. All addresses are the image's own virtual addresses; `end` is
+ * always exclusive. Context: tool, any thread on its own data.
  *
  * Life cycle: gather candidate bounds (`code_bounds_add`, `code_bounds_add_symbols`; the ranges of FDEs come
- * from the cfi room through the caller), then `code_functions_make`. */
+ * from the cfi module through the caller), then `code_functions_make`. */
 #ifndef CODE_FUNCTION_H
 #define CODE_FUNCTION_H
 
@@ -21,10 +21,8 @@
 
 #define CODE_NONE UINT32_MAX /* no function, no entry */
 
-enum code_origin { /* who says that there is a function; bits */
-                   CODE_FROM_SYMBOL = 1,
-                   CODE_FROM_FDE = 2
-};
+/* Who says that there is a function; bits. */
+enum code_origin { CODE_FROM_SYMBOL = 1, CODE_FROM_FDE = 2 };
 
 /* One claim that a function lies in [start, end). */
 struct code_bound {
@@ -93,26 +91,18 @@ uint32_t code_functions_entry(const struct code_functions *functions, uint64_t a
 
 /* --- verdicts --- */
 
-/* Why the bytes of a function are not to be trusted. Numbers are never reused. */
-#define CODE_VERDICTS(X)                                                                                     \
-    X(0, FINE, "decodes from its start to its end exactly")                                                  \
-    X(1, EMPTY, "has no bytes")                                                                              \
-    X(2, NO_BYTES, "its bytes are not in the file")                                                          \
-    X(3, UNDECODABLE, "holds bytes that are no instruction")                                                 \
-    X(4, PAST_END, "its last instruction reaches past its end")                                              \
-    X(5, DATA_IN_TEXT, "reads data that lie between its instructions")                                       \
-    X(6, INTO_INSTRUCTION, "jumps into the middle of one of its instructions")                               \
-    X(7, AMBIGUOUS, "holds a branch whose length depends on the maker of the processor")                     \
-    X(8, CUT, "its bounds contradict those of another function")
-
+/* Why the bytes of a function are not to be trusted. */
 enum code_verdict {
-#define X(number, name, text) CODE_VERDICT_##name = number,
-    CODE_VERDICTS(X)
-#undef X
-        CODE_VERDICT_END /* one past the highest */
+    CODE_VERDICT_FINE,             /* decodes from its start to its end exactly */
+    CODE_VERDICT_EMPTY,            /* has no bytes */
+    CODE_VERDICT_NO_BYTES,         /* its bytes are not in the file */
+    CODE_VERDICT_UNDECODABLE,      /* holds bytes that are no instruction */
+    CODE_VERDICT_PAST_END,         /* its last instruction reaches past its end */
+    CODE_VERDICT_DATA_IN_TEXT,     /* reads data that lie between its instructions */
+    CODE_VERDICT_INTO_INSTRUCTION, /* jumps into the middle of one of its instructions */
+    CODE_VERDICT_AMBIGUOUS,        /* holds a branch whose length depends on the maker of the processor */
+    CODE_VERDICT_CUT,              /* its bounds contradict those of another function */
+    CODE_VERDICT_END
 };
-
-/* The sentence's second half: "NAME " + text. */
-const char *code_verdict_text(enum code_verdict verdict);
 
 #endif

@@ -59,7 +59,7 @@ static bool adds_before(const struct maker *maker, size_t number)
 
 /* --- leaders --- */
 
-static void lead(struct maker *maker, size_t instruction)
+static void lead_to(struct maker *maker, size_t instruction)
 {
     maker->facts[instruction] |= LEADS;
 }
@@ -71,7 +71,7 @@ static void lead_after(struct maker *maker, size_t number)
     for (number++; number < all->count && (all->items[number].marks & CODE_PADDING);)
         number++;
     if (number < all->count)
-        lead(maker, number);
+        lead_to(maker, number);
 }
 
 static void keep_table(struct maker *maker, size_t number, struct code_switch *table)
@@ -83,7 +83,7 @@ static void keep_table(struct maker *maker, size_t number, struct code_switch *t
         return;
     }
     for (size_t i = 0; i < table->count; i++)
-        lead(maker, table->targets[i]);
+        lead_to(maker, table->targets[i]);
     maker->jumps[maker->table_count] = (uint32_t)number;
     maker->tables[maker->table_count++] = *table;
 }
@@ -108,7 +108,7 @@ static void look_at_indirect(struct maker *maker, size_t number)
 static void find_leaders(struct maker *maker)
 {
     const struct code_instructions *all = maker->all;
-    lead(maker, 0);
+    lead_to(maker, 0);
     for (size_t i = 0; i < all->count; i++) {
         const struct code_instruction *at = &all->items[i];
         if (stays_away(maker, at))
@@ -117,7 +117,7 @@ static void find_leaders(struct maker *maker)
             look_at_indirect(maker, i);
         size_t target = is_direct(at) ? code_instructions_find(all, at->target) : SIZE_MAX;
         if (target != SIZE_MAX)
-            lead(maker, target);
+            lead_to(maker, target);
         if (is_direct(at) || code_instruction_ends(at) || (maker->facts[i] & NO_RETURN))
             lead_after(maker, i);
     }
@@ -169,7 +169,7 @@ static void follow_new(struct maker *maker, struct code_block *block, uint32_t n
     block->next_count++;
 }
 
-static void follow(struct maker *maker, struct code_block *block, uint32_t next)
+static void follow_branch(struct maker *maker, struct code_block *block, uint32_t next)
 {
     for (uint32_t i = 0; i < block->next_count; i++)
         if (maker->graph->next[block->first_next + i] == next)
@@ -186,7 +186,7 @@ static const struct code_switch *table_of(const struct maker *maker, size_t numb
 static void follow_table(struct maker *maker, struct code_block *block, const struct code_switch *table)
 {
     for (size_t i = 0; i < table->count; i++)
-        follow(maker, block, maker->block_of[table->targets[i]]);
+        follow_branch(maker, block, maker->block_of[table->targets[i]]);
 }
 
 /* Blocks that no other leads to, the first aside. (The jump has no other successors: none repeats.) */
@@ -198,7 +198,7 @@ static void follow_guess(struct maker *maker, struct code_block *block, const bo
 }
 
 /* `reached` is NULL in the first pass, which leaves out what needs it. */
-static void connect(struct maker *maker, uint32_t number, const bool *reached)
+static void connect_blocks(struct maker *maker, uint32_t number, const bool *reached)
 {
     const struct code_instructions *all = maker->all;
     struct code_block *block = &maker->graph->blocks[number];
@@ -211,9 +211,9 @@ static void connect(struct maker *maker, uint32_t number, const bool *reached)
     block->next_count = 0;
     if (!code_instruction_ends(at) && !(maker->facts[last] & NO_RETURN) &&
         number + 1 < maker->graph->block_count)
-        follow(maker, block, number + 1);
+        follow_branch(maker, block, number + 1);
     if (target != SIZE_MAX)
-        follow(maker, block, maker->block_of[target]);
+        follow_branch(maker, block, maker->block_of[target]);
     if (table)
         follow_table(maker, block, table);
     if (guess && reached)
@@ -224,10 +224,10 @@ static void connect_all(struct maker *maker, const bool *reached)
 {
     maker->graph->next_count = 0;
     for (size_t i = 0; i < maker->graph->block_count; i++)
-        connect(maker, (uint32_t)i, reached);
+        connect_blocks(maker, (uint32_t)i, reached);
 }
 
-/* With guesses the edges are made twice: first those that are known, which tell what the others may be. */
+/* With guesses the edges are made twice: first those that are known, which decide what the others may be. */
 static void make_edges(struct maker *maker)
 {
     struct code_graph *graph = maker->graph;

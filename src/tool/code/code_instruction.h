@@ -1,9 +1,9 @@
 /* code_instruction.h - one x86-64 instruction: its length, what it does to the flow of control, and where its
  * pc-relative displacement lies.
  *
- * Only what Tally needs of an instruction is told, and only what Zydis' minimal mode gives (55-68 ns each):
- * operands are not decoded. What an instruction does to the flags costs a full decoding and is asked for
- * separately. Branches are decoded as Intel's processors do (an operand-size prefix on a near branch is
+ * Only what Tally needs of an instruction is reported, and only what Zydis' minimal mode gives (55-68 ns
+ * each): operands are not decoded. What an instruction does to the flags costs a full decoding and is asked
+ * for separately. Branches are decoded as Intel's processors do (an operand-size prefix on a near branch is
  * ignored); where AMD's would take two bytes of displacement instead, the instruction is marked
  * CODE_AMBIGUOUS. Context: anywhere in the tool; no allocation except in code_instructions_decode. Source:
  * Intel SDM volume 2. */
@@ -32,41 +32,43 @@ enum code_flow {
     CODE_SYSTEM         /* syscall, sysenter, int imm8: the kernel, then the next one */
 };
 
-enum code_operand { /* of CALL_INDIRECT and JUMP_INDIRECT: where the target comes from */
-                    CODE_OPERAND_NONE,
-                    CODE_OPERAND_REGISTER,
-                    CODE_OPERAND_MEMORY,
-                    CODE_OPERAND_RIP /* [rip + disp32]: `memory` is the slot, mostly one of the GOT */
+/* Of CALL_INDIRECT and JUMP_INDIRECT: where the target comes from. */
+enum code_operand {
+    CODE_OPERAND_NONE,
+    CODE_OPERAND_REGISTER,
+    CODE_OPERAND_MEMORY,
+    CODE_OPERAND_RIP /* [rip + disp32]: `memory` is the slot, mostly one of the GOT */
 };
 
-enum code_mark {                   /* bits of `marks` */
-                 CODE_LEA = 1,     /* `memory` is taken as an address, not read */
-                 CODE_ENDBR = 2,   /* endbr64 */
-                 CODE_PADDING = 4, /* nop in any length, or int3 */
-                 CODE_NOTRACK = 8, /* prefix 3e on an indirect branch: a compiler's jump table */
-                 CODE_LOCK = 16,   /* prefix f0: a branch may go to the byte after it */
-                 CODE_STACK = 32,  /* explicit operand is rsp, or memory addressed by rsp */
-                 CODE_GS = 64, /* prefix 65 (memory addressed by gs), wrgsbase, rdgsbase, swapgs, mov gs */
-                 CODE_AMBIGUOUS = 128,
-                 CODE_FAR = 256,
-                 CODE_BND = 512,      /* prefix f2 on a branch */
-                 CODE_ABSOLUTE = 1024 /* memory operand [disp32 + ...] without rip: `absolute` */
+/* Bits of `marks`. */
+enum code_mark {
+    CODE_LEA = 1,     /* `memory` is taken as an address, not read */
+    CODE_ENDBR = 2,   /* endbr64 */
+    CODE_PADDING = 4, /* nop in any length, or int3 */
+    CODE_NOTRACK = 8, /* prefix 3e on an indirect branch: a compiler's jump table */
+    CODE_LOCK = 16,   /* prefix f0: a branch may go to the byte after it */
+    CODE_STACK = 32,  /* explicit operand is rsp, or memory addressed by rsp */
+    CODE_GS = 64,     /* prefix 65 (memory addressed by gs), wrgsbase, rdgsbase, swapgs, mov gs */
+    CODE_AMBIGUOUS = 128,
+    CODE_FAR = 256,
+    CODE_BND = 512,      /* prefix f2 on a branch */
+    CODE_ABSOLUTE = 1024 /* memory operand [disp32 + ...] without rip: `absolute` */
 };
 
 struct code_instruction {
     uint64_t address;
     uint64_t target; /* of CALL, JUMP, BRANCH, LOOP, XBEGIN: absolute; else 0 */
     uint64_t memory; /* address of a rip-relative memory operand (rip_relative), else 0 */
-    uint64_t
-        immediate; /* the last immediate, sign-extended; 0 where immediate_size is 0 (or it is a displacement) */
+    /* the last immediate, sign-extended; 0 where immediate_size is 0 (or it is a displacement) */
+    uint64_t immediate;
     int32_t absolute; /* disp32 of a memory operand with CODE_ABSOLUTE: in non-PIE code a table's address */
     uint16_t marks;   /* enum code_mark */
     uint8_t length;   /* 1..15 */
     uint8_t flow;     /* enum code_flow */
     uint8_t operand;  /* enum code_operand */
     bool rip_relative;
-    uint8_t
-        displacement_at; /* offset in the instruction of its pc-relative displacement (branch or memory) */
+    /* offset in the instruction of its pc-relative displacement (branch or memory) */
+    uint8_t displacement_at;
     uint8_t displacement_size; /* 1, 4 bytes; 0: it has none and moves as it is */
     uint8_t immediate_at, immediate_size;
     uint8_t opcode_at, modrm_at; /* offsets; modrm_at 0: it has none */

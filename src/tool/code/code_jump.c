@@ -30,7 +30,7 @@ static struct operands operands_of(const struct code_instruction *at, const uint
     return operands;
 }
 
-/* Where `*wanted` comes from, as far as `at` tells: a fact, or 0 with *found set; *wanted may become another
+/* Where `*wanted` comes from, as far as `at` shows: a fact, or 0 with *found set; *wanted may become another
  * register. */
 static unsigned origin(const struct code_instruction *at, const uint8_t *bytes, unsigned *wanted, bool *found)
 {

@@ -2,23 +2,24 @@
  * threads go on.
  *
  * .eh_frame's FDEs name, in functions that catch or clean up, a table of .gcc_except_table; its call-site
- * records hold the landing pads. Only that is read here: no unwind rules (the cfi room compiles those). What
- * does not parse is passed over. Source: LSB 5 core, chapter 10.6; Itanium C++ ABI, exception handling, 7;
- * DWARF 5 7.7.3. */
+ * records hold the landing pads. Only that is read here: no unwind rules (the cfi module compiles those).
+ * What does not parse is passed over. Source: LSB 5 core, chapter 10.6; Itanium C++ ABI, exception handling,
+ * 7; DWARF 5 7.7.3. */
 #include <string.h>
 
 #include "code_scan.h"
 
-enum { /* DW_EH_PE_: how a pointer is written */
-       POINTER_ABSOLUTE = 0x00,
-       POINTER_ULEB = 0x01,
-       POINTER_U2 = 0x02,
-       POINTER_U4 = 0x03,
-       POINTER_U8 = 0x04,
-       POINTER_SIGNED = 0x08,
-       POINTER_RELATIVE = 0x10, /* to its own address */
-       POINTER_INDIRECT = 0x80,
-       POINTER_OMITTED = 0xff
+/* DW_EH_PE_: how a pointer is written. */
+enum {
+    POINTER_ABSOLUTE = 0x00,
+    POINTER_ULEB = 0x01,
+    POINTER_U2 = 0x02,
+    POINTER_U4 = 0x03,
+    POINTER_U8 = 0x04,
+    POINTER_SIGNED = 0x08,
+    POINTER_RELATIVE = 0x10, /* to its own address */
+    POINTER_INDIRECT = 0x80,
+    POINTER_OMITTED = 0xff
 };
 
 enum { PADS_MAX = 1 << 24 }; /* hostile files: every function with one and the same endless table */

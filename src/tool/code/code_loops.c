@@ -1,21 +1,16 @@
-/* code_loops.c
+/* code_loops.c - finding the loops, in four steps:
  *
- * 1. Depth first from the function's beginning, then from blocks not reached so far: those that nothing leads
- * to first.
- *    That gives an order (reverse postorder) and for each block the root it was reached from; an edge to a
- *    block of an
- *    earlier root is dropped.
- * 2. Immediate dominators.
- * 3. An edge to a dominator of its source leads back: its target heads a loop. Headers are taken last first,
- * so that inner
- *    loops are known when an outer one is walked backwards from the ends of its edges; a block that is in a
- *    loop already
- *    stands for the outermost loop around it.
- * 4. Each edge that does not lead back joins, within the innermost loop around both ends, two things: blocks,
- * or loops that
- *    lie directly in it. Things that form a circle there are an irreducible region: a natural loop inside is
- *    one thing, and
- *    the edges that close a natural loop are left out, so nothing else is left that could. */
+ *   1. Depth first from the function's beginning, then from blocks not reached so far: those that nothing
+ *      leads to first. That gives an order (reverse postorder) and for each block the root it was reached
+ *      from; an edge to a block of an earlier root is dropped.
+ *   2. Immediate dominators.
+ *   3. An edge to a dominator of its source leads back: its target heads a loop. Headers are taken last
+ *      first, so that inner loops are known when an outer one is walked backwards from the ends of its edges;
+ *      a block that is in a loop already stands for the outermost loop around it.
+ *   4. Each edge that does not lead back joins, within the innermost loop around both ends, two things:
+ *      blocks, or loops that lie directly in it. Things that form a cycle there are an irreducible region: a
+ *      natural loop inside is one thing, and the edges that close a natural loop are left out, so nothing
+ *      else is left that could. */
 #include "code_loops.h"
 
 #include <stdlib.h>
@@ -276,7 +271,7 @@ static uint32_t parent_of(const struct finder *finder, uint32_t loop)
 
 /* The innermost loop around two, and in *thing what of it `block` lies in: itself, or a loop directly
  * inside. */
-static uint32_t meet(const struct finder *finder, uint32_t a, uint32_t b)
+static uint32_t meet_dominators(const struct finder *finder, uint32_t a, uint32_t b)
 {
     while (a != b) {
         if (depth_of(finder, a) >= depth_of(finder, b))
@@ -295,10 +290,10 @@ static uint32_t thing_in(const struct finder *finder, uint32_t block, uint32_t c
     return inside == CODE_NONE ? block : (uint32_t)(finder->blocks + inside);
 }
 
-static void join(struct things *things, uint32_t from, uint32_t to)
+static void join_things(struct things *things, uint32_t from, uint32_t to)
 {
     const struct finder *finder = things->finder;
-    uint32_t container = meet(finder, finder->of[from], finder->of[to]);
+    uint32_t container = meet_dominators(finder, finder->of[from], finder->of[to]);
     if (container != CODE_NONE && finder->loops[container].header == to)
         return; /* leads back */
     things->pairs[2 * things->pair_count] = thing_in(finder, from, container);
@@ -324,7 +319,7 @@ static bool make_things(struct things *things)
         return false;
     for (uint32_t to = 0; to < finder->blocks; to++)
         for (uint32_t p = finder->before.first[to]; p < finder->before.first[to + 1]; p++)
-            join(things, finder->before.items[p], to);
+            join_things(things, finder->before.items[p], to);
     for (size_t i = 0; i < things->pair_count; i++)
         next->first[things->pairs[2 * i] + 2]++;
     for (size_t i = 2; i < things->count + 2; i++)
@@ -358,7 +353,7 @@ static void close_component(struct things *things, uint32_t thing, size_t *heigh
     } while (taken != thing);
 }
 
-static void lower(struct things *things, uint32_t thing, uint32_t to)
+static void lower_header(struct things *things, uint32_t thing, uint32_t to)
 {
     if (things->low[thing] > to)
         things->low[thing] = to;
@@ -380,14 +375,14 @@ static void find_components(struct things *things, uint32_t start, uint32_t *cou
             if (!things->index[to])
                 enter = to;
             else if (things->index[to] != UINT32_MAX)
-                lower(things, top->block, things->index[to]);
+                lower_header(things, top->block, things->index[to]);
             continue;
         }
         uint32_t done = top->block;
         if (things->low[done] == things->index[done])
             close_component(things, done, &height);
         if (--depth)
-            lower(things, things->path[depth - 1].block, things->low[done]);
+            lower_header(things, things->path[depth - 1].block, things->low[done]);
     }
 }
 
@@ -400,7 +395,7 @@ static bool enters(const struct things *things, uint32_t block, uint32_t region,
         return true;
     for (uint32_t p = finder->before.first[block]; p < finder->before.first[block + 1]; p++) {
         uint32_t from = finder->before.items[p];
-        if (!(meet(finder, finder->of[from], container) == container) ||
+        if (!(meet_dominators(finder, finder->of[from], container) == container) ||
             things->region[thing_in(finder, from, container)] != region)
             return true;
     }

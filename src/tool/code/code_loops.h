@@ -4,7 +4,7 @@
  * the header from blocks it dominates make it. Loops with one header are one loop. Two loops are apart or one
  * lies in the other.
  *
- * Blocks that run in a circle with several ways in are no natural loop (goto into a loop, or a compiler that
+ * Blocks that form a cycle with several ways in are no natural loop (goto into a loop, or a compiler that
  * merged code): such a region is reported as a loop of its own kind, `irreducible`, between the natural loop
  * around it and those inside it. Its header is the way in with the lowest address.
  *

@@ -1,20 +1,22 @@
-/* code_quick.c - a table of forms. Source: Intel SDM volume 2, appendix A (opcode maps). */
+/* code_quick.c - a table of forms. code_quick.h says why there is one beside Zydis, with a figure. Source:
+ * Intel SDM volume 2, appendix A (opcode maps). */
 #include "code_quick.h"
 
 #include <string.h>
 
-enum { /* a form; 0: not in the table */
-       KNOWN = 0x80,
-       MODRM = 0x40,
-       GROUP = 0x20,  /* valid for some values of ModRM's reg only: group_of */
-       MEMORY = 0x10, /* invalid with a register */
-       NO_REX = 0x08, /* means something else behind a REX prefix */
-       KIND = 0x07,   /* what follows ModRM: */
-       IMMEDIATE_1 = 1,
-       IMMEDIATE_4 = 2,
-       IMMEDIATE_WIDE = 3, /* 8 bytes with REX.W, else 4 */
-       RELATIVE_1 = 4,
-       RELATIVE_4 = 5
+/* A form; 0: not in the table. */
+enum {
+    KNOWN = 0x80,
+    MODRM = 0x40,
+    GROUP = 0x20,  /* valid for some values of ModRM's reg only: group_of */
+    MEMORY = 0x10, /* invalid with a register */
+    NO_REX = 0x08, /* means something else behind a REX prefix */
+    KIND = 0x07,   /* what follows ModRM: */
+    IMMEDIATE_1 = 1,
+    IMMEDIATE_4 = 2,
+    IMMEDIATE_WIDE = 3, /* 8 bytes with REX.W, else 4 */
+    RELATIVE_1 = 4,
+    RELATIVE_4 = 5
 };
 
 #define ALU(base)                                                                                            \
@@ -191,7 +193,7 @@ static void take_rest(struct place *place, uint8_t kind, struct code_instruction
     }
 }
 
-static void finish(const struct place *place, struct code_instruction *out)
+static void finish_form(const struct place *place, struct code_instruction *out)
 {
     out->length = place->at;
     if (out->displacement_size == 0)
@@ -236,7 +238,7 @@ bool code_quick_decode(const uint8_t *bytes, size_t available, uint64_t address,
     if (!two && (opcode == 0xf6 || opcode == 0xf7) && reg == 0)
         kind = opcode == 0xf6 ? IMMEDIATE_1 : IMMEDIATE_4;
     take_rest(&place, kind, out);
-    finish(&place, out);
+    finish_form(&place, out);
     if (out->flow == CODE_CALL_INDIRECT || out->flow == CODE_JUMP_INDIRECT)
         finish_indirect(&place, modrm, out);
     if (two ? opcode == 0x1f : opcode == 0x90)

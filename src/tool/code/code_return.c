@@ -161,7 +161,7 @@ static bool follow_stack(struct frame *frame, uint8_t opcode)
 }
 
 /* Follows one instruction. True: it reads the word. */
-static bool follow(struct frame *frame, const struct code_instruction *at, const uint8_t *bytes)
+static bool follow_instruction(struct frame *frame, const struct code_instruction *at, const uint8_t *bytes)
 {
     if (at->opcode_map != 0)
         return false;
@@ -187,7 +187,7 @@ static void note_branch(struct frame *frame, const struct code_instruction *at)
 }
 
 /* Control comes to `address` by branches alone. */
-static void arrive(struct frame *frame, uint64_t address)
+static void arrive_by_branch(struct frame *frame, uint64_t address)
 {
     const struct branch *branch = &frame->branches[address % BRANCHES];
     if (branch->target == address)
@@ -201,11 +201,11 @@ bool code_return_is_read(const struct code_instructions *instructions, const uin
     struct frame frame = {.known = true};
     for (size_t i = 0; i < instructions->count; i++) {
         const struct code_instruction *at = &instructions->items[i];
-        if (follow(&frame, at, code + (at->address - instructions->items[0].address)))
+        if (follow_instruction(&frame, at, code + (at->address - instructions->items[0].address)))
             return true;
         note_branch(&frame, at);
         if (code_instruction_ends(at))
-            arrive(&frame, at->address + at->length);
+            arrive_by_branch(&frame, at->address + at->length);
     }
     return false;
 }

@@ -1,7 +1,8 @@
-/* code_scan.h - what the passes of a survey share. Private to the room.
+/* code_scan.h - what the passes of a survey share. Private to the module.
  *
- * The passes, in order: functions (code_scan.c), addresses taken (code_taken.c), jump tables (code_table.c),
- * landing pads (code_landing.c), then the verdict on each site (code_survey.c), which needs all of them. */
+ * The passes, in order: functions (code_site.c), addresses taken (code_taken.c), jump tables (code_table.c),
+ * landing pads (code_landing.c), then the verdict on each site (code_survey_make.c), which needs all of
+ * them. */
 #ifndef CODE_SCAN_H
 #define CODE_SCAN_H
 
@@ -55,11 +56,11 @@ unsigned code_jump_facts(const struct code_instructions *instructions, size_t nu
 /* Does the function of these instructions load the word on the stack that it will return to? `code` as above.
  * (code_return.c) */
 bool code_return_is_read(const struct code_instructions *instructions, const uint8_t *code);
-/* Is it a function that is told of each call with that word, which it only notes? (code_return.c) */
+/* Is it a function that is called for each call with that word, which it only notes? (code_return.c) */
 bool code_return_is_passed(const char *name);
 
 /* The passes. Running out of memory sets scan->failed. */
-void code_scan_functions(struct code_scan *scan);
+void code_site_all(struct code_scan *scan);
 void code_taken_all(struct code_scan *scan, const struct code_survey_options *options);
 void code_table_all(struct code_scan *scan);
 void code_landing_all(struct code_scan *scan);

@@ -26,28 +26,23 @@
 #include "code_instruction.h"
 #include "elf_image.h"
 
-enum code_site_fact { /* bits of code_site.facts */
-                      /* the target of a direct one */
-                      CODE_SITE_NEXT = 1, /* the next instruction: reads the pc (`call 1f; 1: pop`) */
-                      CODE_SITE_OWN =
-                          2, /* inside the site's own function, behind its start (a retpoline's call) */
-                      CODE_SITE_ENTRY =
-                          4, /* the start or another entry of a known function (target_function) */
-                      CODE_SITE_INSIDE = 8,    /* inside another known function, at none of its entries */
-                      CODE_SITE_NOWHERE = 16,  /* in no known function */
-                      CODE_SITE_FRAGMENT = 32, /* its function is a fragment */
-                      CODE_SITE_PROVEN =
-                          64, /* provably an entry: a symbol that is not a fragment's, an export, a taken
-                                                  address, or the target of some call */
-                      CODE_SITE_PLT =
-                          128, /* a linkage stub: `jmp *slot(%rip)`, slot given by code_survey_slot */
-                      CODE_SITE_MCOUNT =
-                          256, /* mcount, _mcount, __fentry__ (or their linkage stubs or slots): not a call of
-                                                  the program's */
-                      CODE_SITE_THUNK = 512, /* a retpoline thunk, by name: its callee is in a register */
-                      /* an indirect jump */
-                      CODE_SITE_TABLE =
-                          1024 /* by its form a switch's jump table: stays inside its function */
+/* Bits of code_site.facts. */
+enum code_site_fact {
+    /* The target of a direct one: */
+    CODE_SITE_NEXT = 1,      /* the next instruction: reads the pc (`call 1f; 1: pop`) */
+    CODE_SITE_OWN = 2,       /* inside the site's own function, behind its start (a retpoline's call) */
+    CODE_SITE_ENTRY = 4,     /* the start or another entry of a known function (target_function) */
+    CODE_SITE_INSIDE = 8,    /* inside another known function, at none of its entries */
+    CODE_SITE_NOWHERE = 16,  /* in no known function */
+    CODE_SITE_FRAGMENT = 32, /* its function is a fragment */
+    /* provably an entry: a symbol that is not a fragment's, an export, a taken address, a call's target */
+    CODE_SITE_PROVEN = 64,
+    CODE_SITE_PLT = 128, /* a linkage stub: `jmp *slot(%rip)`, slot given by code_survey_slot */
+    /* mcount, _mcount, __fentry__ (or their linkage stubs or slots): not a call of the program's */
+    CODE_SITE_MCOUNT = 256,
+    CODE_SITE_THUNK = 512, /* a retpoline thunk, by name: its callee is in a register */
+    /* An indirect jump: */
+    CODE_SITE_TABLE = 1024 /* by its form a switch's jump table: stays inside its function */
 };
 
 struct code_site {
@@ -60,28 +55,28 @@ struct code_site {
     uint16_t facts;
 };
 
-enum code_fact { /* bits of code_survey_function.facts */
-                 CODE_FACT_FALLS_THROUGH =
-                     1,                /* its last instruction that is no padding goes on into what follows */
-                 CODE_FACT_TABLES = 2, /* has jump tables that were found */
-                 CODE_FACT_UNRESOLVED = 4, /* has an indirect jump that may go anywhere inside it */
-                 CODE_FACT_CALLED = 8,     /* its start is the target of a direct call */
-                 CODE_FACT_ENDBR = 16,     /* begins with endbr64 */
-                 CODE_FACT_LINKAGE =
-                     64, /* lies in a procedure linkage table: its jumps are no sites of their own */
-                 CODE_FACT_LOOPS_TO_START = 32, /* a branch inside it goes to its start */
-                 CODE_FACT_READS_RETURN = 128   /* loads its own return address, not only for a profiler */
+/* Bits of code_survey_function.facts. */
+enum code_fact {
+    CODE_FACT_FALLS_THROUGH = 1,   /* its last instruction that is no padding goes on into what follows */
+    CODE_FACT_TABLES = 2,          /* has jump tables that were found */
+    CODE_FACT_UNRESOLVED = 4,      /* has an indirect jump that may go anywhere inside it */
+    CODE_FACT_CALLED = 8,          /* its start is the target of a direct call */
+    CODE_FACT_ENDBR = 16,          /* begins with endbr64 */
+    CODE_FACT_LOOPS_TO_START = 32, /* a branch inside it goes to its start */
+    CODE_FACT_LINKAGE = 64,      /* lies in a procedure linkage table: its jumps are no sites of their own */
+    CODE_FACT_READS_RETURN = 128 /* loads its own return address, not only for a profiler */
 };
 
-enum code_taken {                            /* who takes an address; bits */
-                  CODE_TAKEN_LEA = 1,        /* lea of it in code */
-                  CODE_TAKEN_IMMEDIATE = 2,  /* an immediate of the same value in non-PIE code */
-                  CODE_TAKEN_RELOCATION = 4, /* R_X86_64_RELATIVE, 64, GLOB_DAT, RELR */
-                  CODE_TAKEN_DATA = 8,       /* an aligned word of data in non-PIE */
-                  CODE_TAKEN_EXPORT = 16,    /* a dynamic symbol that others may bind to */
-                  CODE_TAKEN_LOADER = 32,    /* e_entry, DT_INIT, DT_FINI, resolvers, personality routines */
-                  CODE_TAKEN_GIVEN = 64,     /* the caller said so */
-                  CODE_TAKEN_LINKAGE = 128   /* R_X86_64_JUMP_SLOT: only linkage stubs go through it */
+/* Who takes an address; bits. */
+enum code_taken {
+    CODE_TAKEN_LEA = 1,        /* lea of it in code */
+    CODE_TAKEN_IMMEDIATE = 2,  /* an immediate of the same value in non-PIE code */
+    CODE_TAKEN_RELOCATION = 4, /* R_X86_64_RELATIVE, 64, GLOB_DAT, RELR */
+    CODE_TAKEN_DATA = 8,       /* an aligned word of data in non-PIE */
+    CODE_TAKEN_EXPORT = 16,    /* a dynamic symbol that others may bind to */
+    CODE_TAKEN_LOADER = 32,    /* e_entry, DT_INIT, DT_FINI, resolvers, personality routines */
+    CODE_TAKEN_GIVEN = 64,     /* the caller said so */
+    CODE_TAKEN_LINKAGE = 128   /* R_X86_64_JUMP_SLOT: only linkage stubs go through it */
 };
 
 struct code_survey_function { /* one for each of code_functions.items, same index */
@@ -92,14 +87,15 @@ struct code_survey_function { /* one for each of code_functions.items, same inde
     uint16_t facts;  /* enum code_fact */
 };
 
-enum code_map {                   /* the bit maps over the text */
-                CODE_MAP_START,   /* an instruction of a decoded function begins here */
-                CODE_MAP_BRANCH,  /* target of a direct jump, conditional or not */
-                CODE_MAP_CALL,    /* target of a direct call */
-                CODE_MAP_TAKEN,   /* address taken in one of the ways above */
-                CODE_MAP_NOWHERE, /* so taken, not by the loader alone, in the text, of no known function */
-                CODE_MAP_LANDING, /* landing pad, jump table's entry */
-                CODE_MAPS
+/* The bit maps over the text. */
+enum code_map {
+    CODE_MAP_START,   /* an instruction of a decoded function begins here */
+    CODE_MAP_BRANCH,  /* target of a direct jump, conditional or not */
+    CODE_MAP_CALL,    /* target of a direct call */
+    CODE_MAP_TAKEN,   /* address taken in one of the ways above */
+    CODE_MAP_NOWHERE, /* so taken, not by the loader alone, in the text, of no known function */
+    CODE_MAP_LANDING, /* landing pad, jump table's entry */
+    CODE_MAPS
 };
 
 struct code_slot { /* a word that ld.so fills: GLOB_DAT, JUMP_SLOT, 64, IRELATIVE */
@@ -145,8 +141,6 @@ bool code_survey_marked(const struct code_survey *survey, enum code_map map, uin
 bool code_survey_entered(const struct code_survey *survey, uint64_t start, uint64_t end);
 /* The start of the instruction that ends where `address` begins one; 0: none in the same function. */
 uint64_t code_survey_previous(const struct code_survey *survey, uint64_t address);
-/* The first site at or after `address`: an index into sites, site_count when there is none. */
-size_t code_survey_site_at(const struct code_survey *survey, uint64_t address);
 /* The slot that a linkage stub at `address` jumps through ([endbr64] [bnd] jmp *slot(%rip)). False: it is
  * none. */
 bool code_survey_slot(const struct code_survey *survey, uint64_t address, uint64_t *slot);

@@ -158,7 +158,7 @@ static uint64_t entry_of(const uint8_t *bytes, uint64_t table, unsigned size)
     return table + (uint64_t)(int64_t)difference;
 }
 
-static void add(struct code_switch *found, size_t target)
+static void add_target(struct code_switch *found, size_t target)
 {
     if (base_array_room(found->targets, found->count, found->capacity))
         found->targets[found->count++] = (uint32_t)target;
@@ -175,7 +175,7 @@ static bool read_entries(const struct reader *reader, uint64_t table, unsigned s
     for (uint64_t i = 0; bytes && i < length && (i + 1) * size <= available; i++) {
         size_t target = code_instructions_find(reader->all, entry_of(bytes + i * size, table, size));
         if (target != SIZE_MAX)
-            add(reader->found, target);
+            add_target(reader->found, target);
         else if (length == ENTRIES_MAX || i == 0)
             break;
         if (length == ENTRIES_MAX && is_named(reader, table + (i + 1) * size))

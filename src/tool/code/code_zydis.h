@@ -1,4 +1,4 @@
-/* code_zydis.h - how this room sets up the decoder. Private to the room.
+/* code_zydis.h - how this module sets up the decoder. Private to the module.
  *
  * The structure is filled in here, as ZydisDecoderInit would do it, so that it is a constant: no
  * initialisation per call, no mutable global. Branches are decoded the way of Intel's processors

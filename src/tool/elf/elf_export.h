@@ -9,7 +9,7 @@
 #include "elf_image.h"
 
 /* The address of a defined dynamic function of that name, of its default version; of an indirect function
- * (IFUNC) that of its resolver. False: the image has none. Damaged tables give false. */
+ * (IFUNC) that of its resolver. False: the image has none. Corrupt tables give false. */
 bool elf_export_find(const struct elf_image *image, const char *name, uint64_t *address);
 
 #endif

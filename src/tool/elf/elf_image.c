@@ -109,7 +109,7 @@ static int read_headers(struct elf_image *image, struct base_error *error)
     if (!image->elf)
         return base_fail(error, BASE_EFORMAT, "%s: %s", image->name, elf_errmsg(-1));
     if (elf_kind(image->elf) != ELF_K_ELF || !gelf_getehdr(image->elf, &image->header))
-        return base_fail(error, BASE_EFORMAT, "%s is no ELF file", image->name);
+        return base_fail(error, BASE_EFORMAT, "%s is not an ELF file", image->name);
     if (gelf_getclass(image->elf) != ELFCLASS64)
         return base_fail(error, BASE_EUNSUPPORTED, "%s is a 32-bit program", image->name);
     if (image->header.e_ident[EI_DATA] != ELFDATA2LSB)
@@ -151,8 +151,8 @@ static int finish_opening(struct elf_image *image, struct elf_image **opened, st
     return result;
 }
 
-/* The kernel writes the breakpoints of uprobes into every private mapping of a file, ours among them; a shared
- * one shows the file. So libelf's mapping is replaced by such a one, at the same place. */
+/* The kernel writes the breakpoints of uprobes into every private mapping of a file, ours among them; a
+ * shared one shows the file. So libelf's mapping is replaced by such a one, at the same place. */
 static void map_shared(Elf *elf, int fd)
 {
     size_t size = 0;
@@ -169,7 +169,7 @@ int elf_image_open_fd(int fd, const char *name, struct elf_image **opened, struc
     struct stat status;
     if (fstat(fd, &status) || !S_ISREG(status.st_mode)) {
         close(fd);
-        return base_fail(error, BASE_EFORMAT, "%s is no regular file", name);
+        return base_fail(error, BASE_EFORMAT, "%s is not a regular file", name);
     }
     struct elf_image *image = new_image(name, fd);
     if (!image) {
@@ -312,7 +312,7 @@ bool elf_image_section_at(const struct elf_image *image, size_t index, struct el
     if (header.sh_type == SHT_NOBITS || header.sh_type == SHT_NULL)
         return true;
     if (header.sh_flags & SHF_COMPRESSED && elf_compress(from, 0, 0) < 0)
-        return true; /* damaged, or compressed in a way libelf does not know */
+        return true; /* corrupt, or compressed in a way libelf does not know */
     const Elf_Data *data = elf_rawdata(from, NULL);
     if (data && data->d_buf) {
         section->bytes = data->d_buf;

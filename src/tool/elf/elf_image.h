@@ -1,10 +1,10 @@
-/* elf_image.h - one ELF file, opened through libelf: what the other rooms need to know of it.
+/* elf_image.h - one ELF file, opened through libelf: what the other modules need to know of it.
  *
  * An image is read only, and its memory (mapped file) lives until elf_image_close. Addresses are the image's
  * own virtual addresses. Truncated and hostile files give errors, never crashes; big-endian and 32-bit ones
- * are refused. The file is mapped: what its owner truncates in place (not: replaces) while it is open here reads
- * as zeros where the program has called base_fault_survive, and raises SIGBUS elsewhere (elf_image_is_cut).
- * Context: tool, one thread. */
+ * are refused. The file is mapped: what its owner truncates in place (not: replaces) while it is open here
+ * reads as zeros where the program has called base_fault_survive, and raises SIGBUS elsewhere
+ * (elf_image_is_cut). Context: tool, one thread. */
 #ifndef ELF_IMAGE_H
 #define ELF_IMAGE_H
 
@@ -52,10 +52,11 @@ uint16_t elf_image_machine(const struct elf_image *image);
 uint16_t elf_image_type(const struct elf_image *image); /* ET_EXEC, ET_DYN ... */
 const struct elf_build_id *elf_image_build_id(const struct elf_image *image);
 size_t elf_image_segments(const struct elf_image *image, const struct elf_segment **segments);
-void *elf_image_handle(const struct elf_image *image); /* the libelf Elf *, for the symbol room's libdw */
+void *elf_image_handle(const struct elf_image *image); /* the libelf Elf *, for the symbol module's libdw */
 int elf_image_fd(const struct elf_image *image);       /* -1 for images from memory */
 const uint8_t *elf_image_bytes(const struct elf_image *image, size_t *size); /* the raw file */
-/* Has its file become shorter since it was opened? What lay behind its end reads as zeros then (base_fault.h). */
+/* Has its file become shorter since it was opened? What lay behind its end reads as zeros then
+ * (base_fault.h). */
 bool elf_image_is_cut(const struct elf_image *image);
 
 /* False when there is no such section (or it has no bytes where bytes are needed). */

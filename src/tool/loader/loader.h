@@ -7,7 +7,7 @@
  *            r-x, shared
  *   data     the rest of the image; the *alive page*, which is zeros in a child of fork
  *            rw-, private
- *   tables   pieces (wire_agent.h) of a file that tally has open too, far apart: the agent grows them. Memory of
+ *   tables   pieces (wire_agent_layout.h) of a file that tally has open too, far apart: the agent grows them. Memory of
  *            rw-, shared the process's own, which is copied with it, is a piece too (private)
  *   slabs    near the hooked objects: the hooks' code, which tells how they are undone (loader_x86_64_wrap.h)
  *            r-x, shared
@@ -169,7 +169,7 @@ struct loader_left {
 
 /* Puts functions back, tells the agent (WIRE_AGENT_LEFT), gives copied pages of text back; then, as soon as
  * no thread is inside or may come back, unmaps everything; else it stays, inert. Who is inside the region
- * tells (wire_agent.h). For any process with an agent, whoever put it
+ * tells (wire_agent_control.h). For any process with an agent, whoever put it
  * there; without one, nothing is left and nothing done. BASE_EBUSY: another tally that runs did, and records
  * it. */
 int loader_leave(struct helper *helper, pid_t pid, bool held, struct loader_left *left,

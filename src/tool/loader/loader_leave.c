@@ -24,7 +24,8 @@
 #include "loader_unmap.h"
 #include "loader_users.h"
 #include "proc_target.h"
-#include "wire_agent.h"
+#include "wire_agent_entry.h"
+#include "wire_agent_process.h"
 
 enum {
     REST_NS = 1000000,    /* and so much more each time */

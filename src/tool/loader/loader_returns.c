@@ -5,6 +5,7 @@
 
 #include "proc_target.h"
 #include "trace_frames.h"
+#include "wire_agent_process.h"
 
 enum {
     CHUNK = 64 << 10,
@@ -114,9 +115,9 @@ static void put_calls(struct putting *putting, uint64_t number)
         put_slot(putting, calls->items[i].slot);
 }
 
-static void put_stale_slots(struct putting *putting, const struct wire_agent_strays *stale_slots)
+static void put_stale_slots(struct putting *putting, const struct wire_agent_stale *stale_slots)
 {
-    const size_t count = WIRE_AGENT_STRAY_PAGE / 8;
+    const size_t count = WIRE_AGENT_STALE_PAGE / 8;
     if (stale_slots->page == 0 || !read_words(putting->access, stale_slots->page, putting->words, count))
         return; /* its stack is gone */
     for (size_t i = 0; i < count; i++)
@@ -131,7 +132,7 @@ static void put_known(struct putting *putting)
     struct wire_agent_known *known = malloc(sizeof *known);
     if (known == NULL || own == 0 ||
         !read_words(putting->access, own, (uint64_t *)(void *)known, sizeof *known / 8) ||
-        known->strays_lost != 0) {
+        known->stale_lost != 0) {
         putting->failed = true;
         free(known);
         return;
@@ -139,8 +140,8 @@ static void put_known(struct putting *putting)
     for (uint64_t i = 0; i < WIRE_AGENT_THREADS; i++)
         if (known->used[i / 64] >> i % 64 & 1)
             put_calls(putting, i);
-    for (size_t i = 0; i < WIRE_AGENT_STRAYS; i++)
-        put_stale_slots(putting, &known->strays[i]);
+    for (size_t i = 0; i < WIRE_AGENT_STALE_COUNT; i++)
+        put_stale_slots(putting, &known->stale[i]);
     free(known);
 }
 

@@ -1,5 +1,5 @@
 /* loader_returns.h - replaced return addresses in a process that an agent leaves: all put back
- * (agent_function.c).
+ * (agent_call_function.c).
  *
  * Where they may stand: in the slots of pending calls, and in those that were forgotten, both of which the
  * process's own memory tells; on the stacks of threads; in registers, of a thread that is about to push one.
@@ -11,7 +11,8 @@
 #include <stdbool.h>
 
 #include "loader_inside.h"
-#include "wire_agent.h"
+#include "wire_agent_control.h"
+#include "wire_agent_layout.h"
 
 struct loader_returns {
     struct wire_agent_control control;

@@ -5,7 +5,7 @@
 #include "helper_trace.h"
 #include "proc_target.h"
 #include "trace_frames.h"
-#include "wire_agent.h"
+#include "wire_agent_process.h"
 
 enum {
     FUNCTION_NEAR = 256, /* bytes of a function */

@@ -32,7 +32,6 @@
 #include "sample_process.h"
 #include "shared_counts.h"
 #include "shared_file.h"
-#include "wire_agent.h"
 
 struct probe;
 

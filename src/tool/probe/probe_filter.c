@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "proc_target.h"
+#include "wire_agent_call.h"
 
 enum {
     GET_TSC = 25, /* PR_GET_TSC, and what it tells */

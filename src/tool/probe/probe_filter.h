@@ -1,7 +1,7 @@
 /* probe_filter.h - what a program forbids itself, and the agent does without: system calls by
  * seccomp, and the clock.
  *
- * What it forbids later the agent sees by itself (agent_filter.c). Context: tool, one thread. */
+ * What it forbids later the agent sees by itself (agent_hook_filter.c). Context: tool, one thread. */
 #ifndef PROBE_FILTER_H
 #define PROBE_FILTER_H
 
@@ -12,6 +12,7 @@
 #include "base_error.h"
 #include "loader.h"
 #include "shared_file.h"
+#include "wire_agent_process.h"
 
 /* In `prepare` of loader_load: makes each of the agent's calls in the process's name, such that it
  * changes nothing, where a filter may forbid it. What is forbidden (enum wire_agent_call) is told in region

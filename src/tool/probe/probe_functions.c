@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "plan_image.h"
-#include "wire_agent.h"
+#include "wire_agent_descriptor.h"
+#include "wire_agent_layer.h"
 
 static const char *const entries[WIRE_AGENT_ENTRY_COUNT] = {
 #define X(name, symbol) [WIRE_AGENT_ENTRY_##name] = symbol,
@@ -12,7 +13,7 @@ static const char *const entries[WIRE_AGENT_ENTRY_COUNT] = {
 #undef X
 };
 
-/* Entries that do next to nothing for blocks that only pass (agent_x86_64_pass.S). */
+/* Entries that do next to nothing for blocks that only pass (agent_heap_x86_64_pass.S). */
 static const char *const quick_entries[WIRE_AGENT_ENTRY_COUNT] = {
     [WIRE_AGENT_ENTRY_MALLOC] = "agent_entry_malloc_pass",
     [WIRE_AGENT_ENTRY_CALLOC] = "agent_entry_calloc_pass",
@@ -150,7 +151,7 @@ static const struct {
 } timers[] = {
     {"sigaction", WIRE_AGENT_ENTRY_ACTION}, {"pthread_sigmask", WIRE_AGENT_ENTRY_MASK},
     {"sigprocmask", WIRE_AGENT_ENTRY_MASK}, {"pthread_create", WIRE_AGENT_ENTRY_THREAD},
-    {"fork", WIRE_AGENT_ENTRY_BIRTH},       {"sigaltstack", WIRE_AGENT_ENTRY_STACK},
+    {"fork", WIRE_AGENT_ENTRY_PROCESS},     {"sigaltstack", WIRE_AGENT_ENTRY_STACK},
 };
 /* Of liburing: what begins a ring, whose threads have timers as others do. */
 static const char *const rings[] = {"io_uring_setup", "io_uring_queue_init", "io_uring_queue_init_params",

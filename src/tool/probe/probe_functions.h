@@ -10,7 +10,7 @@
 #include "base_error.h"
 #include "loader.h"
 #include "probe_named.h"
-#include "wire_agent.h"
+#include "wire_agent_entry.h"
 
 struct probe_functions_request {
     bool heap;         /* functions that allocate or release */

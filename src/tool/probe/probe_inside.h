@@ -22,6 +22,8 @@
 #include "shared_heap.h"
 #include "shared_latency.h"
 #include "shared_modules.h"
+#include "wire_agent_control.h"
+#include "wire_agent_node.h"
 
 struct probe_group {
     struct shared_file file;

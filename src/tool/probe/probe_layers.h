@@ -2,7 +2,7 @@
  * hooked functions.
  *
  * An operator new that may throw is not called by the agent, since no exception may pass through it: the
- * malloc of the same object is, and the operator only when that has failed (wire_agent.h: layer.plain_new);
+ * malloc of the same object is, and the operator only when that has failed (wire_agent_layer.h: layer.plain_new);
  * where a block of malloc may not be deleted, the operator that does not throw.
  * And what an allocator calls of its own functions is known by the caller's address. What blocks really take
  * is asked of the allocator that they are of, and of no other: asked of a wrong one, it might end the

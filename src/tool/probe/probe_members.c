@@ -13,13 +13,13 @@
 int probe_members_listen(struct probe *probe, struct probe_group *group, struct base_error *error)
 {
     struct wire_agent_control *control = shared_file_control(&group->file);
-    return loader_listen_add(probe->listener, &control->bell, &control->now_ns, error);
+    return loader_listen_add(probe->listener, &control->doorbell, &control->now_ns, error);
 }
 
 void probe_members_forget_doorbell(struct probe *probe, const struct probe_group *group)
 {
     if (group->file.bytes)
-        loader_listen_forget(probe->listener, &shared_file_control(&group->file)->bell);
+        loader_listen_forget(probe->listener, &shared_file_control(&group->file)->doorbell);
 }
 
 void probe_members_free_group(struct probe *probe, struct probe_group *group)

@@ -15,7 +15,7 @@
 
 #include "base_error.h"
 #include "plan_function.h"
-#include "wire_agent.h"
+#include "wire_agent_entry.h"
 
 struct probe_named_function {
     struct plan_function_request request; /* strings are the list's */

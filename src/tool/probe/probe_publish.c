@@ -72,8 +72,8 @@ static void look_at_clock(const struct probe *probe, struct probe_member *member
     member->clock_ns = now > member->clock_ns ? now : member->clock_ns;
 }
 
-/* It took for itself what timers cannot be beside (agent_watch.c), or forbade itself what the agent needs
- * (agent_filter.c). `final`: it does not run any more. */
+/* It took for itself what timers cannot be beside (agent_hook_signal.c), or forbade itself what the agent needs
+ * (agent_hook_filter.c). `final`: it does not run any more. */
 static void look_at_claims(struct probe *probe, struct probe_member *member, bool final)
 {
     struct base_error why = {0};

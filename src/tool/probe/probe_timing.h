@@ -1,4 +1,4 @@
-/* probe_timing.h - functions that are timed in a target (agent_function.c): which were found, what
+/* probe_timing.h - functions that are timed in a target (agent_call_function.c): which were found, what
  * their clock's ticks are, and the real return addresses behind those that were replaced.
  *
  * May functions be timed in a process at all? Whatever unwinds there must be hooked: else they are counted

@@ -1,4 +1,4 @@
-/* shared_descriptors.h - what the agent knows of descriptors (agent_descriptor.c), beside what
+/* shared_descriptors.h - what the agent knows of descriptors (agent_call_descriptor.c), beside what
  * /proc/PID/fd says.
  *
  *   fd.used   descriptors opened          fd.live   those open at the end

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "proc_target.h"
+#include "wire_agent_empty.h"
 #include "wire_loss.h"
 
 enum { PAGE = 4096, WINDOW = 64 * PAGE, BUCKETS = 256 };

@@ -1,6 +1,6 @@
 /* shared_empty.h - empty.bytes: pages of blocks that nobody made use of (--empty).
  *
- * What was released the agent has looked at (wire_agent.h: cell.empty). Blocks that live at the end are
+ * What was released the agent has looked at (wire_agent_node.h: cell.empty). Blocks that live at the end are
  * looked at here, from outside: while the process waits in its own _exit or execve, or when the agent is
  * taken out of it. Only whole pages within what was asked for count.
  *

@@ -119,7 +119,7 @@ void shared_file_parameters(const struct shared_file *file, const struct shared_
                           ? control + wire_agent_place(page, layout, WIRE_AGENT_PART_OWN, 0).address
                           : 0;
     for (unsigned part = 0; part < WIRE_AGENT_PARTS; part++)
-        parameters->rooms[part] = request->parts >> part & 1 ? wire_agent_first(layout, part) : 0;
+        parameters->mapped[part] = request->parts >> part & 1 ? wire_agent_first(layout, part) : 0;
 }
 
 static bool map(struct shared_file *file, int how)

@@ -20,7 +20,14 @@
 
 #include "base_error.h"
 #include "trace_inject.h"
-#include "wire_agent.h"
+#include "wire_agent_control.h"
+#include "wire_agent_latency.h"
+#include "wire_agent_layout.h"
+#include "wire_agent_module.h"
+#include "wire_agent_node.h"
+#include "wire_agent_parameters.h"
+#include "wire_agent_process.h"
+#include "wire_agent_request.h"
 
 struct shared_request {
     uint64_t memory;       /* of a process, bytes: a multiple of 1 MiB */

@@ -143,7 +143,7 @@ static void publish_maxima(struct telling *telling, uint32_t node, const int64_t
         count(telling, node, PROFILE_HEAP_AGE, sums[PROFILE_HEAP_AGE], 1);
 }
 
-/* What is not exact where the agent's tables were full (wire_agent.h: level). */
+/* What is not exact where the agent's tables were full (wire_agent_block.h: level). */
 static bool is_estimate(int which)
 {
     return which == PROFILE_HEAP_LIVE || which == PROFILE_HEAP_LIVE_COUNT || which == PROFILE_HEAP_PEAK ||

@@ -16,6 +16,7 @@
 #include "profile.h"
 #include "profile_heap.h"
 #include "shared_nodes.h"
+#include "wire_agent_loss.h"
 
 struct shared_heap {
     struct profile *profile;

@@ -8,6 +8,7 @@
 
 #include "profile.h"
 #include "shared_file.h"
+#include "wire_agent_node.h"
 
 /* What tally called a mapping (wire_agent_module.cookie - 1 is the index). */
 struct shared_cookie {

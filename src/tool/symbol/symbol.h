@@ -76,7 +76,7 @@ struct symbol_jit *symbol_jit_new(void);
 void symbol_jit_free(struct symbol_jit *jit);
 /* /proc/PID/root/tmp/perf-NSPID.map, then /tmp/perf-PID.map; only a regular file of the target's own user (or
  * root's), no link. Reads what was added since the last call. Best called while the process lives, which
- * alone tells its user. Absent: BASE_ENOTFOUND. */
+ * alone names its user. Absent: BASE_ENOTFOUND. */
 int symbol_jit_read_map(struct symbol_jit *jit, pid_t pid, struct base_error *error);
 /* A jitdump file the target has mapped (jit-PID.dump). Reads what was added since the last call. */
 int symbol_jit_read_dump(struct symbol_jit *jit, int fd, struct base_error *error);

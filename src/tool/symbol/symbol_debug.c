@@ -57,7 +57,7 @@ static uint32_t crc_of(const uint8_t *bytes, size_t size)
     return ~crc;
 }
 
-/* The checksum is read only where build-ids cannot tell: it takes the whole file. */
+/* The checksum is read only where build-ids do not decide: it takes the whole file. */
 static struct elf_image *only_if_linked(const struct elf_image *image, struct elf_image *debug, uint32_t crc)
 {
     if (!debug || (elf_image_build_id(image)->size && elf_image_build_id(debug)->size))
@@ -88,7 +88,7 @@ static struct elf_image *by_build_id(const struct elf_image *image, const char *
 
 /* --- by debuglink --- */
 
-/* The name that .gnu_debuglink holds, without folders, and the checksum behind its padding. */
+/* The name that .gnu_debuglink holds, without directories, and the checksum behind its padding. */
 static const char *read_link(const struct elf_image *image, uint32_t *crc)
 {
     struct elf_section section;

@@ -175,7 +175,7 @@ static bool function_of_range(struct symbol_file *file, uint64_t address, struct
     return function->name;
 }
 
-/* A symbol without a size may seem to hold nameless functions that follow it: their FDEs tell. */
+/* A symbol without a size may seem to hold nameless functions that follow it: their FDEs decide. */
 static bool begins_later(struct symbol_file *file, uint64_t address, uint64_t start)
 {
     const struct cfi_range *range = range_at(file, address);

@@ -1,5 +1,5 @@
-/* Names of generated code, as its generators leave them for profilers: a text map (perf-PID.map), which tells
- * what is where now, or a jitdump file, which tells since when.
+/* Names of generated code, as its generators leave them for profilers: a text map (perf-PID.map), which says
+ * what is where now, or a jitdump file, which says since when.
  *
  * Both only grow, so each reading goes on where the last one ended; a line or record that is not complete yet
  * waits for the next. Neither is read whole: a jitdump file holds all the code that was ever generated, of
@@ -8,9 +8,9 @@
  *
  * What holds where is symbol_spans.h's.
  *
- * The files come from strangers. A map is believed only when it is a regular file (not a link) of the user
- * that the target runs as, or root's; lengths, sizes and the number of entries are bounded. Source: Linux,
- * tools/perf/Documentation, jit-interface.txt and jitdump-specification.txt. */
+ * The files come from foreign processes. A map is believed only when it is a regular file (not a link) of the
+ * user that the target runs as, or root's; lengths, sizes and the number of entries are bounded. Source:
+ * Linux, tools/perf/Documentation, jit-interface.txt and jitdump-specification.txt. */
 #include "symbol.h"
 
 #include <byteswap.h>
@@ -83,7 +83,7 @@ static bool makes_sense(const struct symbol_jit *jit, uint64_t start, uint64_t s
     return size && size <= SIZE_LIMIT && start + size > start && jit->spans.count < ENTRY_LIMIT;
 }
 
-static void add(struct symbol_jit *jit, uint64_t start, uint64_t size, uint64_t time, uint32_t name)
+static void add_span(struct symbol_jit *jit, uint64_t start, uint64_t size, uint64_t time, uint32_t name)
 {
     if (makes_sense(jit, start, size))
         symbol_spans_add(&jit->spans, start, start + size, time, name);
@@ -103,7 +103,7 @@ bool symbol_jit_find(const struct symbol_jit *jit, uint64_t address, uint64_t ti
 
 /* --- the text map --- */
 
-/* While it lives, a process tells its user, and its pid as its own namespace has it: the name of its map. */
+/* While it lives, a process shows its user, and its pid as its own namespace has it: the name of its map. */
 static void read_status(struct symbol_jit *jit, pid_t pid)
 {
     char path[64], line[256];
@@ -155,7 +155,7 @@ static void add_line(struct symbol_jit *jit, const char *line)
         return;
     uint32_t name = add_name(jit, line, strlen(line));
     if (name != NAMELESS)
-        add(jit, start, size, 0, name);
+        add_span(jit, start, size, 0, name);
 }
 
 /* Works on the complete lines among the `length` bytes of the window; returns how many bytes those are. */
@@ -215,7 +215,7 @@ int symbol_jit_read_map(struct symbol_jit *jit, pid_t pid, struct base_error *er
 
 enum { DUMP_MAGIC = 0x4A695444, HEADER_SIZE = 40, HEADER_LIMIT = 1 << 20, ARCHITECTURE_TIME = 1 };
 enum { JIT_CODE_LOAD = 0, JIT_CODE_MOVE = 1 }; /* debug information, unwind information, end: passed over */
-/* Records: id, total size, time; then pid, tid, virtual address and what is told apart here. */
+/* Records: id, total size, time; then pid, tid, virtual address and what is distinguished here. */
 enum { PREFIX = 16, LOAD_ADDRESS = 32, LOAD_SIZE = 40, LOAD_INDEX = 48, LOAD_NAME = 56 };
 enum { MOVE_FROM = 32, MOVE_TO = 40, MOVE_SIZE = 48, MOVE_INDEX = 56, MOVE_END = 64 };
 
@@ -229,7 +229,7 @@ struct dump {
 
 /* `length` bytes (fewer than the window holds) from `offset`, which are known to be in the file; NULL when it
  * became shorter meanwhile. */
-static const char *look(struct dump *dump, off_t offset, size_t length)
+static const char *look_at_record(struct dump *dump, off_t offset, size_t length)
 {
     char *window = dump->jit->window;
     if (offset < dump->at || offset + (off_t)length > dump->at + (off_t)dump->count) {
@@ -267,7 +267,7 @@ static void add_load(struct symbol_jit *jit, const char *record, size_t known)
     uint32_t name = add_name(jit, record + LOAD_NAME, strnlen(record + LOAD_NAME, known - LOAD_NAME));
     if (name == NAMELESS)
         return;
-    add(jit, start, size, time_of(jit, record), name);
+    add_span(jit, start, size, time_of(jit, record), name);
     base_map_set(&jit->moving, u64_at(jit, record + LOAD_INDEX), name);
 }
 
@@ -277,20 +277,20 @@ static void add_move(struct symbol_jit *jit, const char *record)
     uint64_t size = u64_at(jit, record + MOVE_SIZE), time = time_of(jit, record);
     if (name == BASE_MAP_NONE)
         return;
-    add(jit, u64_at(jit, record + MOVE_FROM), size, time, NAMELESS);
-    add(jit, u64_at(jit, record + MOVE_TO), size, time, name);
+    add_span(jit, u64_at(jit, record + MOVE_FROM), size, time, NAMELESS);
+    add_span(jit, u64_at(jit, record + MOVE_TO), size, time, name);
 }
 
 static int read_header(struct dump *dump, struct base_error *error)
 {
     struct symbol_jit *jit = dump->jit;
-    const char *header = dump->size >= HEADER_SIZE ? look(dump, 0, HEADER_SIZE) : NULL;
+    const char *header = dump->size >= HEADER_SIZE ? look_at_record(dump, 0, HEADER_SIZE) : NULL;
     uint32_t magic;
     if (!header)
         return BASE_OK; /* not written yet */
     memcpy(&magic, header, sizeof magic);
     if (magic != DUMP_MAGIC && magic != bswap_32(DUMP_MAGIC))
-        return base_fail(error, BASE_EFORMAT, "no jitdump file");
+        return base_fail(error, BASE_EFORMAT, "not a jitdump file");
     jit->dump_swapped = magic != DUMP_MAGIC;
     uint32_t size = u32_at(jit, header + 8);
     if (size < HEADER_SIZE || size > HEADER_LIMIT)
@@ -305,7 +305,7 @@ static int read_record(struct dump *dump, struct base_error *error)
 {
     struct symbol_jit *jit = dump->jit;
     off_t at = jit->dump_read;
-    const char *record = dump->size - at >= PREFIX ? look(dump, at, PREFIX) : NULL;
+    const char *record = dump->size - at >= PREFIX ? look_at_record(dump, at, PREFIX) : NULL;
     if (!record)
         return 0;
     uint32_t id = u32_at(jit, record), size = u32_at(jit, record + 4);
@@ -314,9 +314,9 @@ static int read_record(struct dump *dump, struct base_error *error)
     if (size > dump->size - at)
         return 0;
     size_t wanted = size < LOAD_NAME + NAME_LIMIT ? size : LOAD_NAME + NAME_LIMIT;
-    if (id == JIT_CODE_LOAD && size > LOAD_NAME && (record = look(dump, at, wanted)))
+    if (id == JIT_CODE_LOAD && size > LOAD_NAME && (record = look_at_record(dump, at, wanted)))
         add_load(jit, record, wanted);
-    else if (id == JIT_CODE_MOVE && size >= MOVE_END && (record = look(dump, at, MOVE_END)))
+    else if (id == JIT_CODE_MOVE && size >= MOVE_END && (record = look_at_record(dump, at, MOVE_END)))
         add_move(jit, record);
     return (int)size;
 }

@@ -93,7 +93,7 @@ static int by_start_then_worth(const void *left, const void *right, void *text)
 }
 
 /* Sorts; of several names for one address the best stays (as in symbol_table.h). */
-static void finish(struct symbol_kernel *kernel)
+static void finish_table(struct symbol_kernel *kernel)
 {
     size_t kept = 0;
     if (kernel->count)
@@ -129,7 +129,7 @@ int symbol_kernel_open(const char *path, struct symbol_kernel **opened, struct b
         symbol_kernel_close(kernel);
         return base_fail(error, result, "out of memory");
     }
-    finish(kernel);
+    finish_table(kernel);
     if (!kernel->count || !kernel->items[kernel->count - 1].start) {
         symbol_kernel_close(kernel);
         return base_fail(

@@ -15,7 +15,7 @@ struct unit_range {
 struct known_unit {
     Dwarf_Die die, split;     /* of split DWARF: the skeleton, and what it stands for; else the same */
     struct symbol_unit *read; /* NULL: nobody asked yet */
-    bool damaged;
+    bool corrupt;
 };
 
 struct symbol_lines {
@@ -112,11 +112,11 @@ size_t symbol_lines_at(struct symbol_lines *lines, uint64_t address, struct symb
     if (!lines->indexed)
         index_units(lines);
     struct known_unit *unit = unit_of(lines, address);
-    if (!unit || unit->damaged)
+    if (!unit || unit->corrupt)
         return 0;
     if (!unit->read) {
         unit->read = symbol_unit_read(&unit->die, &unit->split);
-        unit->damaged = !unit->read;
+        unit->corrupt = !unit->read;
     }
     return unit->read ? symbol_unit_at(unit->read, address, levels, max) : 0;
 }

@@ -17,7 +17,7 @@ static bool is_word(char byte)
     return isalnum((unsigned char)byte) || byte == '_' || byte == '$';
 }
 
-static bool begins(const char *text, const char *with)
+static bool begins_with(const char *text, const char *with)
 {
     return !strncmp(text, with, strlen(with));
 }
@@ -29,9 +29,9 @@ static size_t unwritten(const char *at, const char *begin)
 {
     static const char *const namespaces[] = {"(anonymous namespace)::", "{anonymous}::", "_GLOBAL__N_1::"};
     for (size_t i = 0; i < sizeof namespaces / sizeof *namespaces; i++)
-        if (begins(at, namespaces[i]) && (at == begin || !is_word(at[-1])))
+        if (begins_with(at, namespaces[i]) && (at == begin || !is_word(at[-1])))
             return strlen(namespaces[i]);
-    if (begins(at, "[abi:") && strchr(at, ']'))
+    if (begins_with(at, "[abi:") && strchr(at, ']'))
         return (size_t)(strchr(at, ']') - at) + 1;
     return *at == ' ' && !(at > begin && is_word(at[-1]) && is_word(at[1]));
 }
@@ -70,10 +70,10 @@ static size_t operator_length(const char *at, const char *begin)
     static const char *const signs[] = {"->*", "->", "<=>", "<<=", "<<", "<=", "<",
                                         ">>=", ">>", ">=",  ">",   "()", "[]", ","};
     const size_t length = strlen("operator");
-    if (!begins(at, "operator") || is_word(at[length]) || (at > begin && is_word(at[-1])))
+    if (!begins_with(at, "operator") || is_word(at[length]) || (at > begin && is_word(at[-1])))
         return 0;
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-        if (begins(at + length, signs[i]))
+        if (begins_with(at + length, signs[i]))
             return length + strlen(signs[i]);
     return length + strspn(at + length, "+-*/%^&|~!=");
 }
@@ -111,7 +111,7 @@ static const char *behind_qualifiers(const char *at)
 {
     static const char *const qualifiers[] = {" const", " volatile", " &&", " &"};
     for (size_t i = 0; i < sizeof qualifiers / sizeof *qualifiers; i++)
-        if (begins(at, qualifiers[i]))
+        if (begins_with(at, qualifiers[i]))
             at += strlen(qualifiers[i]);
     return at;
 }
@@ -129,18 +129,18 @@ struct parts {
     const char *name, *parameters, *end;
 };
 
-static bool part(const char *shown, struct parts *parts)
+static bool part_of_name(const char *shown, struct parts *parts)
 {
     bool whole = is_of_another(shown);
     const char *at = shown;
     parts->name = shown;
-    while (*at && !begins(at, " [clone ")) {
+    while (*at && !begins_with(at, " [clone ")) {
         size_t sign = operator_length(at, shown);
         const char *end = closing(*at) && !sign ? behind(at) : at + 1;
         if (!end)
             return false;
         if (*at == '(' && at > shown && (is_word(at[-1]) || strchr(">]})=<+-*/%^&|~!,", at[-1]))) {
-            if (!begins(behind_qualifiers(end), "::")) {
+            if (!begins_with(behind_qualifiers(end), "::")) {
                 parts->parameters = at;
                 parts->end = end;
                 return true;
@@ -166,7 +166,7 @@ static char *without_arguments(const char *text)
         const char *end = NULL;
         if (*at == '<' && follows)
             end = behind(at);
-        else if (begins(at, "::<") && at > text)
+        else if (begins_with(at, "::<") && at > text)
             end = behind(at + 2);
         if (!end)
             base_text_add_bytes(&out, at, length ? length : 1);
@@ -218,7 +218,7 @@ static void make_short(char **forms, const struct parts *parts)
     free(name);
 }
 
-static void make(struct symbol_name *name)
+static void make_name(struct symbol_name *name)
 {
     struct parts parts;
     char *demangled = name->shown ? NULL : symbol_demangle(name->text);
@@ -226,7 +226,7 @@ static void make(struct symbol_name *name)
     name->made = true;
     if (shown && strpbrk(shown, "(<:")) {
         name->forms[SYMBOL_NAME_SHOWN] = respelled(shown);
-        if (!strchr(shown, '@') && part(shown, &parts))
+        if (!strchr(shown, '@') && part_of_name(shown, &parts))
             make_short(name->forms, &parts);
     } else {
         name->forms[SYMBOL_NAME_BARE] = without_clone(name->text);
@@ -240,7 +240,7 @@ static void make(struct symbol_name *name)
 static bool may_mean(const char *raw, const char *pattern)
 {
     const char *word = pattern;
-    if (begins(pattern, "std::"))
+    if (begins_with(pattern, "std::"))
         return true;
     for (const char *at = pattern; *at; at++) {
         if (*at == ':')
@@ -280,7 +280,7 @@ bool symbol_name_means(struct symbol_name *name, const char *pattern)
     if (!may_mean(name->text, pattern) || !respell(pattern, spelled, sizeof spelled))
         return false;
     if (!name->made)
-        make(name);
+        make_name(name);
     for (size_t i = 0; i < SYMBOL_NAME_FORM_COUNT; i++)
         if (name->forms[i] && (!strcmp(spelled, name->forms[i]) || !fnmatch(spelled, name->forms[i], 0)))
             return true;
@@ -290,7 +290,7 @@ bool symbol_name_means(struct symbol_name *name, const char *pattern)
 const char *symbol_name_bare(struct symbol_name *name)
 {
     if (!name->made)
-        make(name);
+        make_name(name);
     return name->forms[SYMBOL_NAME_BARE] ? name->forms[SYMBOL_NAME_BARE] : name->text;
 }
 

@@ -1,9 +1,9 @@
 /* Names for the entries of procedure linkage tables. Nothing in the file names them: an entry jumps through a
- * slot of the global offset table, and a relocation tells which symbol fills that slot. So the slot is read
+ * slot of the global offset table, and a relocation says which symbol fills that slot. So the slot is read
  * out of the entry's instructions. With x86's indirect-branch tracking there are two tables: .plt.sec jumps
  * through the slots, while .plt, where a slot points until it is bound, pushes the relocation's number
  * instead. Source: System V ABI supplements for x86-64 (5.2, 13.2) and AArch64 (the linker's own comments
- * tell more than the ABI). */
+ * say more than the ABI). */
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -41,8 +41,8 @@ static bool is_later(uint64_t time, uint32_t order, uint64_t than_time, uint32_t
     return time != than_time ? time > than_time : order > than_order;
 }
 
-static void widen(struct symbol_spans_node *node, uint64_t reach, uint64_t since, uint64_t time,
-                  uint32_t order)
+static void widen_span(struct symbol_spans_node *node, uint64_t reach, uint64_t since, uint64_t time,
+                       uint32_t order)
 {
     node->reach = reach > node->reach ? reach : node->reach;
     node->since = since < node->since ? since : node->since;
@@ -63,16 +63,16 @@ static void build_tree(const struct symbol_span *items, struct symbol_spans_run 
         run->nodes[i] = (struct symbol_spans_node){.since = UINT64_MAX};
     for (size_t i = 0; i < run->count; i++) {
         const struct symbol_span *span = &items[run->begin + i];
-        widen(&run->nodes[run->leaves + i / BLOCK], span->end, span->time, span->time, span->order);
+        widen_span(&run->nodes[run->leaves + i / BLOCK], span->end, span->time, span->time, span->order);
     }
     for (size_t i = 2 * run->leaves; i-- > 2;) {
         const struct symbol_spans_node *node = &run->nodes[i];
-        widen(&run->nodes[i / 2], node->reach, node->since, node->time, node->order);
+        widen_span(&run->nodes[i / 2], node->reach, node->since, node->time, node->order);
     }
 }
 
 /* Two neighbours become one, from the end, so that nothing is overwritten before it was read. */
-static bool merge(struct symbol_span *items, size_t left, size_t right)
+static bool merge_spans(struct symbol_span *items, size_t left, size_t right)
 {
     struct symbol_span *kept = malloc(right * sizeof *kept);
     size_t rest = right;
@@ -97,7 +97,7 @@ void symbol_spans_settle(struct symbol_spans *spans)
     qsort(spans->items + run.begin, run.count, sizeof *spans->items, by_start);
     for (; spans->run_count; spans->run_count--) {
         last = &spans->runs[spans->run_count - 1];
-        if (last->count > 2 * run.count || !merge(spans->items + last->begin, last->count, run.count))
+        if (last->count > 2 * run.count || !merge_spans(spans->items + last->begin, last->count, run.count))
             break;
         free(last->nodes);
         run.begin = last->begin;
@@ -119,7 +119,7 @@ struct search {
     size_t steps;
 };
 
-static void look(struct search *search, const struct symbol_span *span)
+static void look_up_span(struct search *search, const struct symbol_span *span)
 {
     const struct symbol_span *best = search->best;
     search->steps++;
@@ -132,7 +132,7 @@ static void look(struct search *search, const struct symbol_span *span)
 static void look_at_all(struct search *search, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++)
-        look(search, &search->items[i]);
+        look_up_span(search, &search->items[i]);
 }
 
 static bool may_hold(const struct search *search, const struct symbol_spans_node *node)
@@ -143,7 +143,7 @@ static bool may_hold(const struct search *search, const struct symbol_spans_node
 }
 
 /* The stretch of node `at`, which begins with leaf `first` and has `width` of them. */
-static void visit(struct search *search, size_t at, size_t first, size_t width)
+static void visit_span(struct search *search, size_t at, size_t first, size_t width)
 {
     const struct symbol_spans_node *nodes = search->nodes;
     size_t half = width / 2, end = first * BLOCK + BLOCK;
@@ -156,8 +156,8 @@ static void visit(struct search *search, size_t at, size_t first, size_t width)
     }
     const struct symbol_spans_node *left = &nodes[2 * at], *right = left + 1;
     bool right_first = is_later(right->time, right->order, left->time, left->order);
-    visit(search, 2 * at + right_first, first + (right_first ? half : 0), half);
-    visit(search, 2 * at + !right_first, first + (right_first ? 0 : half), half);
+    visit_span(search, 2 * at + right_first, first + (right_first ? half : 0), half);
+    visit_span(search, 2 * at + !right_first, first + (right_first ? 0 : half), half);
 }
 
 static void search_run(struct search *search, const struct symbol_spans *spans,
@@ -168,7 +168,7 @@ static void search_run(struct search *search, const struct symbol_spans *spans,
     search->nodes = run->nodes;
     search->leaves = run->leaves;
     if (run->nodes)
-        visit(search, 1, 0, run->leaves);
+        visit_span(search, 1, 0, run->leaves);
     else
         look_at_all(search, 0, search->limit);
 }

@@ -1,9 +1,11 @@
-/* symbol_spans.h - spans of addresses, each from a time on, of which later ones cover earlier ones: what holds at an address, at a time.
+/* symbol_spans.h - spans of addresses, each from a time on, of which later ones cover earlier ones: what
+ * holds at an address, at a time.
  *
- * Spans come in any number and size, a few at a time, between look-ups. The newest are searched one by one (SYMBOL_SPANS_TAIL at most);
- * the others lie in sorted runs, each more than twice as long as the next, with a tree over each that tells of a stretch how far it
- * reaches, since when, and how late. A look-up goes into stretches that may hold a later span than the best one so far, the latest first:
- * where one span covers millions, or millions lie at one address, that are some dozen. Context: tool, one thread. */
+ * Spans come in any number and size, a few at a time, between look-ups. The newest are searched one by one
+ * (SYMBOL_SPANS_TAIL at most); the others lie in sorted runs, each more than twice as long as the next, with
+ * a tree over each that says of a stretch how far it reaches, since when, and how late. A look-up goes into
+ * stretches that may hold a later span than the best one so far, the latest first: where one span covers
+ * millions, or millions lie at one address, that are some dozen. Context: tool, one thread. */
 #ifndef SYMBOL_SPANS_H
 #define SYMBOL_SPANS_H
 
@@ -46,8 +48,8 @@ bool symbol_spans_add(struct symbol_spans *spans, uint64_t start, uint64_t end, 
 /* After some were added: puts them in order. Without memory the next look-ups take longer. */
 void symbol_spans_settle(struct symbol_spans *spans);
 
-/* The latest one with start <= address < end that is not later than `time`, until the next add; NULL: none. *steps (may be NULL) grows by
- * the spans and stretches looked at. */
+/* The latest one with start <= address < end that is not later than `time`, until the next add; NULL: none.
+ * *steps (may be NULL) grows by the spans and stretches looked at. */
 const struct symbol_span *symbol_spans_find(const struct symbol_spans *spans, uint64_t address, uint64_t time,
                                             size_t *steps);
 

@@ -18,7 +18,7 @@ void symbol_table_free(struct symbol_table *table)
     *table = (struct symbol_table){0};
 }
 
-static void add(struct symbol_table *table, struct symbol_entry entry)
+static void add_entry(struct symbol_table *table, struct symbol_entry entry)
 {
     if (base_array_room(table->entries, table->count, table->capacity))
         table->entries[table->count++] = entry;
@@ -31,8 +31,8 @@ void symbol_table_add_owned(struct symbol_table *table, uint64_t start, uint64_t
         return;
     }
     table->owned[table->owned_count++] = owned;
-    add(table,
-        (struct symbol_entry){.start = start, .end = end, .name = owned, .rank = RANK_PLT, .sized = true});
+    add_entry(table, (struct symbol_entry){
+                         .start = start, .end = end, .name = owned, .rank = RANK_PLT, .sized = true});
 }
 
 /* --- from symbol sections --- */
@@ -90,8 +90,8 @@ static void add_symbol(struct symbol_table *table, const Elf64_Sym *symbol, cons
         return;
     bool sized = symbol->st_size;
     uint64_t end = sized && symbol->st_size < limit - start ? start + symbol->st_size : limit;
-    add(table, (struct symbol_entry){
-                   .start = start, .end = end, .name = name, .rank = rank_of(symbol), .sized = sized});
+    add_entry(table, (struct symbol_entry){
+                         .start = start, .end = end, .name = name, .rank = rank_of(symbol), .sized = sized});
 }
 
 bool symbol_table_add(struct symbol_table *table, const struct elf_image *from, const char *section)

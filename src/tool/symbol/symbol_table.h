@@ -1,4 +1,4 @@
-/* symbol_table.h - the functions of an image, sorted by address. Private to the symbol room.
+/* symbol_table.h - the functions of an image, sorted by address. Private to the symbol module.
  *
  * Functions are symbols of type FUNC and GNU_IFUNC in sections with code, and untyped ones there (assembly).
  * Of several names for one address the table keeps a typed one before an untyped, then global before weak

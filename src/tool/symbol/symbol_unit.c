@@ -137,7 +137,7 @@ static bool may_hold_code(int tag)
     }
 }
 
-/* Damaged references between entries would send us in circles, or through the same ones exponentially often,
+/* Corrupt references between entries would send us in cycles, or through the same ones exponentially often,
  * if we ever went back. */
 static bool goes_on(struct reader *reader, Dwarf_Die *die)
 {
@@ -244,8 +244,8 @@ void symbol_unit_free(struct symbol_unit *unit)
 /* --- names of files --- */
 
 /* "a/b/../c" is "a/c", unless b is a link: then the compiler's name would have been that of another
- * folder. */
-static void collapse(char *path)
+ * directory. */
+static void collapse_path(char *path)
 {
     char *up;
     while ((up = strstr(path, "/../")) && up > path) {
@@ -258,13 +258,13 @@ static void collapse(char *path)
     }
 }
 
-static char *join(const char *directory, const char *file)
+static char *join_path(const char *directory, const char *file)
 {
     size_t size = strlen(directory) + strlen(file) + 2;
     char *path = malloc(size);
     if (path) {
         snprintf(path, size, "%s/%s", directory, file);
-        collapse(path);
+        collapse_path(path);
     }
     return path;
 }
@@ -278,7 +278,7 @@ static const char *whole_name(struct symbol_unit *unit, const char *file)
     if (index != BASE_MAP_NONE)
         return unit->whole[index];
     char *whole = base_array_room(unit->whole, unit->whole_count, unit->whole_capacity)
-                      ? join(unit->directory, file)
+                      ? join_path(unit->directory, file)
                       : NULL;
     if (!whole)
         return file;

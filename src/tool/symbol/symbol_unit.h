@@ -1,5 +1,5 @@
 /* symbol_unit.h - one compilation unit, made ready for many questions. Private to the lines of the symbol
- * room. Context: tool, one thread. */
+ * module. Context: tool, one thread. */
 #ifndef SYMBOL_UNIT_H
 #define SYMBOL_UNIT_H
 
@@ -29,13 +29,13 @@ struct symbol_unit {
     struct symbol_segment *segments;
     const char *directory;    /* where the compiler ran: relative names are below it; NULL unknown */
     struct base_map whole_of; /* name as libdw has it (its address) -> index in whole */
-    char **whole;             /* the names with their folders */
+    char **whole;             /* the names with their directories */
     size_t whole_count, whole_capacity;
     size_t line_count, inline_count, inline_capacity, segment_count, segment_capacity;
 };
 
 /* Reads the lines of the unit `die` and the inlined calls of `split`, which is the same unit unless DWARF is
- * split. What is damaged is left out. NULL: out of memory. */
+ * split. What is corrupt is left out. NULL: out of memory. */
 struct symbol_unit *symbol_unit_read(Dwarf_Die *die, Dwarf_Die *split);
 void symbol_unit_free(struct symbol_unit *unit);
 

@@ -18,7 +18,7 @@
 #include "base_wait.h"
 #include "proc_target.h"
 #include "trace_x86_64_call.h"
-#include "wire_agent.h"
+#include "wire_agent_timer.h"
 
 #define MILLISECOND   1000000u
 #define KERNEL_AFTER  (20 * MILLISECOND)

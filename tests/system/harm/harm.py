@@ -35,8 +35,8 @@ import tally  # noqa: E402
 import tap  # noqa: E402
 
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs")
-LONG = bool(os.environ.get("TALLY_LONG"))
-LOOKS = 12  # at a process that opens and closes descriptors
+LONG = tap.LONG
+LOOKS = 12  # at a process that opens and closes descriptors, or loads and unloads objects
 COMPILE = "gcc -O1 -g -pthread -o {program} {source}"
 
 # Every mode of recording that puts something into a program, and one that does not. `function` times main: every C program has it.
@@ -109,13 +109,18 @@ class Footprint:
     descriptors, signals, timers, limits, locked memory. Anonymous memory that is only data is the program's to grow."""
 
     def __init__(self, pid, restless=False):
-        """`restless`: it creates threads and opens descriptors all the time; what one look in LOOKS does not show is not compared."""
+        """`restless`: it creates threads, opens descriptors and loads objects all the time; what one look in LOOKS does not show is not
+        compared."""
         self.restless = restless
+        looks = []
+        for _ in range(LOOKS if restless else 1):
+            time.sleep(0.003 if looks else 0)
+            looks.append((self.mappings(pid), self.descriptors(pid)))
         self.facts = {
-            "mappings": self.mappings(pid),
+            "mappings": [entry for entry in looks[0][0] if all(entry in mappings for mappings, _ in looks)],
             "text": calls.changed_text(pid),
             "tracers": calls.tracers(pid),
-            "descriptors": self.lasting_descriptors(pid) if restless else self.descriptors(pid),
+            "descriptors": dict(set.intersection(*(set(descriptors.items()) for _, descriptors in looks))),
             "status": self.status(pid, restless),
             "timers": self.read(pid, "timers"),
             "limits": self.read(pid, "limits"),
@@ -145,14 +150,6 @@ class Footprint:
         return found
 
     @staticmethod
-    def lasting_descriptors(pid):
-        looks = []
-        for _ in range(LOOKS):
-            looks.append(set(Footprint.descriptors(pid).items()))
-            time.sleep(0.003)
-        return dict(set.intersection(*looks))
-
-    @staticmethod
     def status(pid, restless):
         names = ("Uid", "Gid", "VmLck", "SigIgn", "SigCgt", "NoNewPrivs", "Seccomp", "CapEff", "CoreDumping")
         found = dict(line.split(":", 1) for line in Footprint.read(pid, "status").splitlines())
@@ -173,7 +170,11 @@ class Footprint:
             return not found
         tally.wait_for(settled, 3)
         for name, value in found:
-            context.equal(value, self.facts[name], f"{name} {what}")
+            before = self.facts[name]
+            if isinstance(value, list):  # of mappings and text: what came, and what went
+                context.check(False, f"{name} {what}: new {[one for one in value if one not in before]}, gone {[one for one in before if one not in value]}")
+            else:
+                context.equal(value, before, f"{name} {what}")
 
 
 def ours(pid):

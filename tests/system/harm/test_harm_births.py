@@ -92,8 +92,8 @@ def attached(mode):
 
 
 for name, mode_options in MODES.items():
-    if mode_options:
+    if mode_options and (harm.LONG or "+" not in name):
         launched(name)
-    if mode_options and (harm.LONG or name == "all" or "+" not in name):
+    if mode_options and (harm.LONG or name in ("calls", "heap", "all")):
         attached(name)
 tap.run()

@@ -4,7 +4,7 @@ every mode or by `tally detach`, on programs that are never at rest. None is har
 A step is a call of tally or of its helper that changes something: each ptrace request, each message between the two, each write, each
 mapping (programs/kill_at.c). A first recording in each mode tells how many there are; then each is as likely as another.
 
-The pairs are drawn from a fixed seed: TALLY_KILLED_ROUNDS says how many for each program (12; with TALLY_LONG 400).
+The pairs are drawn from a fixed seed: TALLY_KILLED_ROUNDS says how many for each program (8; with TALLY_LONG 400, and of more programs).
 """
 import os
 import random
@@ -18,7 +18,7 @@ import calls
 import tally
 import tap
 
-ROUNDS = int(os.environ.get("TALLY_KILLED_ROUNDS", "400" if harm.LONG else "12"))
+ROUNDS = int(os.environ.get("TALLY_KILLED_ROUNDS", "400" if harm.LONG else "8"))
 MODES = {name: mode for name, mode in harm.MODES.items() if mode}
 NEXT = [*MODES, "detach"]
 # Hooks that take over a dead tally's jumps, and stubs of calls that lead to the agent.
@@ -166,7 +166,7 @@ http {{ access_log off; client_body_temp_path {folder}; proxy_temp_path {folder}
 """
 
 
-@tap.case
+@tap.long
 def nginx(context):
     """A web server that answers all the time."""
     tap.need("nginx", "ab")
@@ -192,7 +192,7 @@ def sql(path, *statements):
     return ["mariadb", "--no-defaults", "-u", "root", "-S", path, "-e", "; ".join(statements)]
 
 
-@tap.case
+@tap.long
 def mariadb(context):
     """A data base that answers all the time, by threads that come and go."""
     tap.need("mariadbd", "mariadb", "mariadb-install-db")
@@ -232,7 +232,7 @@ print("done")
 """
 
 
-@tap.case
+@tap.long
 def python(context):
     process = tally.start(context, ["/usr/bin/python3", "-c", PYTHON], stdin=subprocess.PIPE)
     process.stdout.readline()

@@ -1,13 +1,9 @@
 """Tally beside a program that comes, goes, forbids and is held: nothing waits for a tally that cannot answer, and each ends by itself."""
 import ctypes
-import fcntl
 import json
 import os
-import pty
 import signal
-import struct
 import subprocess
-import termios
 import time
 
 import harm
@@ -23,134 +19,6 @@ def build(context, name):
     program = context.path(name)
     subprocess.run(["gcc", "-O1", "-g", "-pthread", "-o", program, os.path.join(harm.PROGRAMS, f"{name}.c"), "-ldl"], check=True)
     return program
-
-
-# --- a tally that is stopped ---
-
-
-class Births:
-    """A program that makes a thread, a child, an image or a loaded object some hundred times a second, and says how often it has."""
-
-    def __init__(self, context, kind):
-        self.file = context.path("births.count")
-        self.process = tally.start(context, [build(context, "births"), self.file, kind], stdin=subprocess.PIPE)
-        self.process.stdout.readline()
-
-    def count(self):
-        with open(self.file, "rb") as file:
-            return struct.unpack("q", file.read(8))[0]
-
-    def longest_pause(self, seconds):
-        """Seconds without a birth, the most of them in a row."""
-        end, last, since, longest = time.monotonic() + seconds, self.count(), time.monotonic(), 0.0
-        while time.monotonic() < end:
-            time.sleep(0.005)
-            now, count = time.monotonic(), self.count()
-            if count != last:
-                last, since = count, now
-            longest = max(longest, now - since)
-        return longest
-
-
-def stopped(kind, mode, how, most):
-    def run(context):
-        """Births go on while tally is stopped, whatever it was doing, and it takes them up again. By ^Z it says so before it stops. An
-        agent waits the first time only."""
-        program = Births(context, kind)
-        pid = program.process.pid
-        one = tally.start(context, [context.tally, "record", *MODES[mode], "--no-time", "-o", context.path("profile"), "-p", str(pid)])
-        context.check(tally.wait_for(lambda: harm.ours(pid) or one.poll() is not None), "tally did not begin")
-        time.sleep(0.3)
-        pauses = []
-        for _ in range(3):
-            one.send_signal(how)
-            pauses.append(program.longest_pause(1.5))
-            one.send_signal(signal.SIGCONT)
-            time.sleep(0.2)
-        context.note("longest pauses " + ", ".join(f"{pause:.2f}" for pause in pauses))
-        context.check(max(pauses) < 2, f"no birth for {max(pauses):.2f} s while tally was stopped")
-        usual = pauses[0] if how == signal.SIGSTOP and mode == "heap" else min(pauses)
-        context.check(usual < most, f"no birth for {usual:.2f} s while tally was stopped, or more")
-        one.send_signal(signal.SIGINT)
-        context.equal(tally.finish(one).status, 0, "status of tally")
-        context.check(not harm.ours(pid), "something stays in the program")
-        program.process.stdin.close()
-        context.equal(program.process.wait(20), 0, "status of the program")
-    run.__name__ = f"{'stopped' if how == signal.SIGSTOP else 'suspended'}_{mode}_{kind}"
-    tap.case(run)
-
-
-for births in ("thread", "fork", "exec", "object"):
-    for name in (MODES if harm.LONG else ["calls", "heap"]):
-        stopped(births, name, signal.SIGSTOP, {"heap": 0.8, "calls": 0.45 if births == "object" else 0.18}.get(name, 0.8))
-        stopped(births, name, signal.SIGTSTP, 0.15)
-
-
-def recorded_births(births):
-    def run(context):
-        """Nothing is wrong with Tally, and no birth waits longer than it takes: not for an answer that another one was given."""
-        for mode in ("heap", "calls", "calls+heap"):
-            program = Births(context, births)
-            one = tally.start(context, [context.tally, "record", *harm.MODES[mode], "--no-time", "-o", context.path("profile"), "-p",
-                                        str(program.process.pid)])
-            context.check(tally.wait_for(lambda: harm.ours(program.process.pid)), "tally did not begin")
-            time.sleep(0.3)
-            pause = program.longest_pause(3)
-            context.check(pause < 0.8, f"no birth for {pause:.2f} s, {mode}")
-            one.send_signal(signal.SIGINT)
-            context.equal(tally.finish(one).status, 0, f"status of tally, {mode}")
-            program.process.stdin.close()
-            context.equal(program.process.wait(20), 0, "status of the program")
-    run.__name__ = f"births_recorded_{births}"
-    tap.case(run)
-
-
-for births in ("thread", "fork", "exec", "object"):
-    recorded_births(births)
-
-
-class Terminal:
-    """A terminal of its own for a program, which its other end can stop."""
-
-    def __init__(self, command):
-        self.end, inside = pty.openpty()
-
-        def begin():
-            os.setsid()
-            fcntl.ioctl(inside, termios.TIOCSCTTY, 0)
-        self.process = subprocess.Popen(command, stdin=inside, stdout=inside, stderr=inside, preexec_fn=begin)
-        os.close(inside)
-
-    def write(self, keys):
-        os.write(self.end, keys)
-
-    def read_all(self):
-        output = b""
-        try:
-            while chunk := os.read(self.end, 4096):
-                output += chunk
-        except OSError:
-            pass  # the program has ended
-        return output
-
-
-@tap.case
-def terminal_that_is_stopped(context):
-    """Ctrl-S, or a connection that stands: the status line waits, and the program's births do not."""
-    for mode in ("heap", "calls"):
-        program = Births(context, "exec")
-        terminal = Terminal([context.tally, "record", *MODES[mode], "-o", context.path("profile"), "-p", str(program.process.pid)])
-        context.check(tally.wait_for(lambda: harm.ours(program.process.pid)), "tally did not begin")
-        time.sleep(1)
-        terminal.write(b"\x13")
-        pause = program.longest_pause(4)
-        terminal.write(b"\x11\x03")
-        output = terminal.read_all()
-        context.equal(terminal.process.wait(20), 0, f"status of tally, {mode} ({output!r})")
-        context.check(b" samples" in output, f"no status line was drawn: {output!r}")
-        context.check(pause < 0.5, f"no birth for {pause:.2f} s while the terminal was stopped, {mode}")
-        program.process.stdin.close()
-        context.equal(program.process.wait(20), 0, "status of the program")
 
 
 # --- two tallies, and a debugger ---
@@ -335,60 +203,6 @@ def other_namespaces(context):
     checks = json.loads(tally.run(context, ["unshare", "--pid", "--fork", context.tally, "doctor", "--json"]).output)["checks"]
     context.equal([check["remedy"] for check in checks if check["name"] == "processes"], ["sudo unshare --mount-proc tally record ..."], "remedy")
 
-
-def pidfds(pid):
-    """How many processes a process holds by descriptors."""
-    try:
-        return [os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")].count("anon_inode:[pidfd]")
-    except OSError:
-        return 0
-
-
-def born_as(context, number):
-    """A process of that number, or None: others are born, too."""
-    for _ in range(20):
-        with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as last:
-            last.write(str(number - 1))
-        stranger = tally.start(context, ["sleep", "60"])
-        if stranger.pid == number:
-            return stranger
-        stranger.kill()
-        stranger.communicate()
-    return None
-
-
-def replaced_while_attaching(context, mode):
-    """Whether the second of two processes could be replaced between their being named and the attachment."""
-    first, second = (tally.start(context, ["sleep", "60"]) for _ in range(2))
-    one = tally.start(context, [context.tally, "record", *mode, "--no-time", "-o", context.path("profile"), "-p", f"{first.pid},{second.pid}"])
-    while pidfds(one.pid) < 2 and one.poll() is None:
-        pass
-    one.send_signal(signal.SIGSTOP)
-    early = not harm.inside(second.pid)
-    second.kill()
-    second.communicate()
-    stranger = born_as(context, second.pid) if early else None
-    one.send_signal(signal.SIGCONT)
-    if stranger:
-        one.communicate(timeout=60)
-        context.check(one.returncode != 0, f"it was recorded with {mode}")
-        context.check(stranger.poll() is None and not harm.inside(stranger.pid), f"a stranger is written into with {mode}")
-    for process in (one, first, stranger):
-        if process:
-            process.kill()
-            process.communicate()
-    return stranger is not None
-
-
-@tap.case
-def number_used_again(context):
-    """What ends, and whose number is another's by the time it is attached to, is not attached to."""
-    tap.need_root()
-    if not os.access("/proc/sys/kernel/ns_last_pid", os.W_OK):
-        raise tap.Skip("numbers of processes cannot be chosen here")
-    for mode in (["--calls"], ["--heap"]):
-        if not any(replaced_while_attaching(context, mode) for _ in range(20)):
-            raise tap.Skip("no number could be used again in time")
 
 # --- tally that cannot go on ---
 

@@ -129,8 +129,8 @@ static void fill_process(struct agent_rig *rig, const struct agent_rig_options *
     rig->process->state = WIRE_AGENT_RUNNING;
 }
 
-/* What a process maps (wire_agent.h), beside the test's own view: with all that parts may become, or their
- * beginnings. */
+/* What a process maps (wire_agent_layout.h), beside the test's own view: with all that parts may become, or
+ * their beginnings. */
 static void show_parts(struct agent_rig *rig, int file, bool small)
 {
     uint64_t span = wire_agent_span(rig->control, &rig->layout);
@@ -146,7 +146,7 @@ static void show_parts(struct agent_rig *rig, int file, bool small)
                   (off_t)there.file) == place + there.address,
              "mmap");
         must(madvise(place + there.address, size, MADV_DONTDUMP) == 0, "MADV_DONTDUMP");
-        rig->parameters->rooms[part] = size;
+        rig->parameters->mapped[part] = size;
         if (part == WIRE_AGENT_PART_THREADS)
             rig->parameters->threads = (uint64_t)place + there.address;
         if (part == WIRE_AGENT_PART_OWN)
@@ -190,7 +190,7 @@ void agent_rig_end(struct agent_rig *rig)
 {
     for (unsigned part = 0; part < WIRE_AGENT_PARTS; part++)
         munmap(rig->shown + wire_agent_place(rig->control, &rig->layout, part, 0).address,
-               rig->parameters->rooms[part]);
+               rig->parameters->mapped[part]);
     munmap(rig->file, rig->control->file_size);
     munmap(rig->image, IMAGE_SIZE);
     munmap(rig->code, CODE_SIZE);

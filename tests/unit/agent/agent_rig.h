@@ -10,7 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire_agent.h"
+#include "wire_agent_control.h"
+#include "wire_agent_layout.h"
+#include "wire_agent_node.h"
+#include "wire_agent_parameters.h"
+#include "wire_agent_pending.h"
+#include "wire_agent_process.h"
+#include "wire_agent_thread.h"
 #include "wire_hook.h"
 
 struct agent_rig {
@@ -59,7 +65,7 @@ struct wire_agent_node *agent_rig_nodes(const struct agent_rig *rig,
 struct wire_agent_cell *agent_rig_cells(const struct agent_rig *rig,
                                         const struct wire_agent_process *process);
 
-/* By the rules of wire_agent.h. */
+/* By the rules of wire_agent_node.h. */
 struct agent_rig_figures {
     uint64_t total, count, live, live_count, max, peak, largest, temporary;
     double variance; /* in bytes^2 */

@@ -45,9 +45,9 @@ static int set_up(void **state)
     (void)state;
     sigset_t set;
     agent_rig_begin(&rig, &(struct agent_rig_options){.memory = 0});
-    settle = (void (*)(void *))agent_rig_symbol(&rig, "agent_call_settle");
-    let_in = (void (*)(const void *))agent_rig_symbol(&rig, "agent_call_let_in");
-    was_ended = (bool (*)(const void *))agent_rig_symbol(&rig, "agent_call_was_ended");
+    settle = (void (*)(void *))agent_rig_symbol(&rig, "agent_timer_restart_settle");
+    let_in = (void (*)(const void *))agent_rig_symbol(&rig, "agent_timer_restart_let_in");
+    was_ended = (bool (*)(const void *))agent_rig_symbol(&rig, "agent_timer_restart_was_ended");
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
     sigaddset(&set, SIGUSR2);

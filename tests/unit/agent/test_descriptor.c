@@ -1,4 +1,4 @@
-/* The agent's table of descriptors (agent_descriptor.c): hooked bodies of the test's own say what the kernel
+/* The agent's table of descriptors (agent_call_descriptor.c): hooked bodies of the test's own say what the kernel
  * would have given. */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "agent_rig.h"
+#include "wire_agent_entry.h"
 
 #define AWAY __attribute__((noinline, noclone))
 

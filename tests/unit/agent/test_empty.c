@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "agent_rig.h"
+#include "wire_agent_empty.h"
 
 #define PAGE  4096
 #define ARENA (64 * PAGE)

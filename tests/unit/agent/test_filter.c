@@ -1,4 +1,4 @@
-/* What the program forbids itself (agent_filter.c): the agent does without, and makes none of these calls.
+/* What the program forbids itself (agent_hook_filter.c): the agent does without, and makes none of these calls.
  * Nothing is really forbidden here but in a child, where it kills. */
 #include <errno.h>
 #include <pthread.h>
@@ -22,6 +22,7 @@
 #include <linux/seccomp.h>
 
 #include "agent_rig.h"
+#include "wire_agent_call.h"
 
 #define AWAY __attribute__((noinline, noclone))
 

@@ -1,5 +1,5 @@
-/* Return addresses that are replaced (agent_return.c), calls that are timed by them (agent_function.c), and
- * their histograms (agent_latency.c). */
+/* Return addresses that are replaced (agent_return.c), calls that are timed by them (agent_call_function.c),
+ * and their histograms (agent_latency.c). */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -15,6 +15,8 @@
 #include <cmocka.h>
 
 #include "agent_rig.h"
+#include "wire_agent_call.h"
+#include "wire_agent_entry.h"
 
 #define AWAY __attribute__((noinline, noclone))
 
@@ -340,7 +342,7 @@ static void test_not_timed(void **state)
     assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_UNTIMED], 1);
 }
 
-/* --- agent_function.c --- */
+/* --- agent_call_function.c --- */
 
 static void test_left_by_a_jump(void **state)
 {
@@ -363,12 +365,12 @@ static AWAY void leave_below(size_t bytes)
     room[0] = 2;
 }
 
-static unsigned count_strays(void)
+static unsigned count_stale_slots(void)
 {
     unsigned count = 0;
-    for (unsigned i = 0; i < WIRE_AGENT_STRAYS; i++)
-        for (unsigned k = 0; k < sizeof rig.own->known.strays[i].slots / 8; k++)
-            count += (unsigned)__builtin_popcountll(rig.own->known.strays[i].slots[k]);
+    for (unsigned i = 0; i < WIRE_AGENT_STALE_COUNT; i++)
+        for (unsigned k = 0; k < sizeof rig.own->known.stale[i].slots / 8; k++)
+            count += (unsigned)__builtin_popcountll(rig.own->known.stale[i].slots[k]);
     return count;
 }
 
@@ -380,8 +382,8 @@ static void test_left_at_every_depth(void **state)
         if (setjmp(jump) == 0)
             leave_below(depth * DEPTH_BYTES);
     assert_int_equal(calls_of(rig.process), DEPTHS);
-    assert_int_equal(count_strays(), DEPTHS - 1); /* the last is still pending */
-    assert_int_equal(rig.own->known.strays_lost, 0);
+    assert_int_equal(count_stale_slots(), DEPTHS - 1); /* the last is still pending */
+    assert_int_equal(rig.own->known.stale_lost, 0);
 }
 
 static void test_recursion(void **state)
@@ -438,12 +440,12 @@ static AWAY void be_suspended(void)
     caller(4);
 }
 
-static bool is_stray(uint64_t slot)
+static bool is_stale_slot(uint64_t slot)
 {
-    for (unsigned i = 0; i < WIRE_AGENT_STRAYS; i++) {
-        const struct wire_agent_strays *strays = &rig.own->known.strays[i];
-        if (slot >= 4096 && strays->page == slot / 4096 * 4096)
-            return strays->slots[slot % 4096 / 512] >> slot / 8 % 64 & 1;
+    for (unsigned i = 0; i < WIRE_AGENT_STALE_COUNT; i++) {
+        const struct wire_agent_stale *stale = &rig.own->known.stale[i];
+        if (slot >= 4096 && stale->page == slot / 4096 * 4096)
+            return stale->slots[slot % 4096 / 512] >> slot / 8 % 64 & 1;
     }
     return false;
 }
@@ -481,7 +483,8 @@ static void test_fork_beside_another_stack(void **state)
     assert_in_range(slot, (uint64_t)other_stack, (uint64_t)other_stack + sizeof other_stack);
     pid_t child = fork();
     if (child == 0) {
-        bool good = caller(0) == 5 && calls->count == 0 && is_stray(slot) && rig.own->known.strays_lost == 0;
+        bool good =
+            caller(0) == 5 && calls->count == 0 && is_stale_slot(slot) && rig.own->known.stale_lost == 0;
         swapcontext(&outside, &inside); /* it returns through its parent's word */
         _exit(good ? 0 : 1);
     }
@@ -489,7 +492,7 @@ static void test_fork_beside_another_stack(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_int_equal(calls->count, 1);
-    assert_false(is_stray(slot));
+    assert_false(is_stale_slot(slot));
     swapcontext(&outside, &inside);
     assert_int_equal(calls->count, 0);
     assert_int_equal(calls_of(rig.process), 1);
@@ -506,7 +509,8 @@ static void *suspend_and_end(void *unused)
     return unused;
 }
 
-/* A thread ends while a call of its is pending on a stack that goes on in another one, which has its record. */
+/* A thread ends while a call of its is pending on a stack that goes on in another one, which has its
+ * record. */
 static void test_a_thread_ends_beside_another_stack(void **state)
 {
     (void)state;
@@ -518,7 +522,7 @@ static void test_a_thread_ends_beside_another_stack(void **state)
     assert_int_equal(used_calls()->count, 2);
     assert_int_equal(caller(0), 5);
     assert_int_equal(rig.process->thread_count, 1);
-    assert_true(is_stray(slot) && is_stray(4096));
+    assert_true(is_stale_slot(slot) && is_stale_slot(4096));
     assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_UNTIMED], 1);
     assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_NO_RESULT], 1);
     swapcontext(&outside, &inside);
@@ -541,7 +545,7 @@ static void test_no_room_for_calls(void **state)
     assert_int_equal(caller(0), 5);
     assert_int_equal(calls->count, 0);
     assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_NO_RESULT], (WIRE_AGENT_PENDING + 3) / 4);
-    assert_true(is_stray(4096) && is_stray(4096 + (WIRE_AGENT_PENDING - 1) * 8));
+    assert_true(is_stale_slot(4096) && is_stale_slot(4096 + (WIRE_AGENT_PENDING - 1) * 8));
     assert_int_equal(calls_in_histograms(rig.process), 2);
 }
 
@@ -549,13 +553,13 @@ static void test_no_room_for_calls(void **state)
 static void test_no_room_for_the_list(void **state)
 {
     (void)state;
-    uint64_t room = rig.parameters->rooms[WIRE_AGENT_PART_OWN];
-    rig.parameters->rooms[WIRE_AGENT_PART_OWN] = 4096; /* and the kernel grows no mapping from its middle */
+    uint64_t room = rig.parameters->mapped[WIRE_AGENT_PART_OWN];
+    rig.parameters->mapped[WIRE_AGENT_PART_OWN] = 4096; /* and the kernel grows no mapping from its middle */
     for (unsigned i = 0; i < CALLS; i++)
         assert_int_equal(caller(0), 5);
     assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_UNTIMED], CALLS);
     assert_in_range(rig.process->losses[WIRE_AGENT_LOSS_NO_ROOM], 1, CALLS / 256);
-    rig.parameters->rooms[WIRE_AGENT_PART_OWN] = room;
+    rig.parameters->mapped[WIRE_AGENT_PART_OWN] = room;
     for (unsigned i = 0; i < CALLS; i++)
         assert_int_equal(caller(0), 5);
     assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_UNTIMED], CALLS);
@@ -706,7 +710,7 @@ static void test_crowded(void **state)
     assert_int_equal(used_histograms(rig.process), 1);
 }
 
-/* --- agent_rest.c --- */
+/* --- agent_call_rest.c --- */
 
 enum { HANDLERS = 400, CALLS_OF_HANDLER = 300 };
 

@@ -1,5 +1,5 @@
-/* Parts of the agent's memory that grow (agent_room.c): with no more mapped than at first, every figure is the
- * same; where the kernel refuses, that is a loss and nothing else; a fork's child has its own. */
+/* Parts of the agent's memory that grow (agent_memory.c): with no more mapped than at first, every figure is
+ * the same; where the kernel refuses, that is a loss and nothing else; a fork's child has its own. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "agent_rig.h"
+#include "wire_agent_call.h"
 
 enum { BLOCKS = 20000, THREADS = 8, PAGE = 4096, LITTLE = 2 << 20, WAITS = 20 };
 
@@ -57,7 +58,7 @@ static uint64_t mapped(void)
 {
     uint64_t sum = 0;
     for (unsigned i = WIRE_AGENT_PART_HEAD; i < WIRE_AGENT_PARTS; i++)
-        sum += rig.parameters->rooms[i];
+        sum += rig.parameters->mapped[i];
     return sum;
 }
 
@@ -129,19 +130,20 @@ static void test_grows_under_many_threads(void **state)
     assert_int_equal(loss(WIRE_AGENT_LOSS_NO_ROOM), 0);
     assert_int_equal(loss(WIRE_AGENT_LOSS_NO_RECORD), 0);
     assert_int_equal(loss(WIRE_AGENT_LOSS_UNKNOWN_FREE), 0);
-    assert_int_equal(rig.parameters->rooms[WIRE_AGENT_PART_THREADS], THREADS * WIRE_AGENT_THREAD_BYTES);
+    assert_int_equal(rig.parameters->mapped[WIRE_AGENT_PART_THREADS], THREADS * WIRE_AGENT_THREAD_BYTES);
 }
 
-/* Something else lies behind: the part is full, as if --agent-memory were used up; the program has its memory. */
+/* Something else lies behind: the part is full, as if --agent-memory were used up; the program has its
+ * memory. */
 static void test_refused_where_something_lies(void **state)
 {
     (void)state;
-    uint64_t room = rig.parameters->rooms[WIRE_AGENT_PART_BLOCKS];
+    uint64_t room = rig.parameters->mapped[WIRE_AGENT_PART_BLOCKS];
     void *behind = (void *)(place_of(WIRE_AGENT_PART_BLOCKS) + room);
     assert_ptr_equal(mmap(behind, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
                      behind);
     keep(blocks[0], BLOCKS);
-    assert_int_equal(rig.parameters->rooms[WIRE_AGENT_PART_BLOCKS], room);
+    assert_int_equal(rig.parameters->mapped[WIRE_AGENT_PART_BLOCKS], room);
     assert_in_range(loss(WIRE_AGENT_LOSS_NO_ROOM), 1, BLOCKS / 256); /* not at each event */
     assert_int_equal(all(rig.process).count, BLOCKS);
     assert_true(loss(WIRE_AGENT_LOSS_SAMPLED) > 0);
@@ -156,11 +158,12 @@ static long times_asleep(void)
     return usage.ru_nvcsw;
 }
 
-/* A part that each event needs is tried again now and then, without a wait for others; and grows when it can. */
+/* A part that each event needs is tried again now and then, without a wait for others; and grows when it
+ * can. */
 static void test_refused_again_and_again(void **state)
 {
     (void)state;
-    uint64_t room = rig.parameters->rooms[WIRE_AGENT_PART_NODES];
+    uint64_t room = rig.parameters->mapped[WIRE_AGENT_PART_NODES];
     void *behind = (void *)(place_of(WIRE_AGENT_PART_NODES) + room);
     assert_ptr_equal(mmap(behind, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
                      behind);
@@ -169,12 +172,12 @@ static void test_refused_again_and_again(void **state)
     keep(blocks[0], BLOCKS);
     assert_in_range(loss(WIRE_AGENT_LOSS_NO_ROOM), 10, BLOCKS / 256);
     assert_in_range(times_asleep() - asleep, 0, 3 * WAITS);
-    assert_int_equal(rig.parameters->rooms[WIRE_AGENT_PART_NODES], room);
+    assert_int_equal(rig.parameters->mapped[WIRE_AGENT_PART_NODES], room);
     release(blocks[0], BLOCKS);
     munmap(behind, PAGE);
     keep(blocks[0], BLOCKS);
-    assert_true(rig.parameters->rooms[WIRE_AGENT_PART_NODES] > room);
-    assert_int_equal(rig.parameters->rests[WIRE_AGENT_PART_NODES], 0);
+    assert_true(rig.parameters->mapped[WIRE_AGENT_PART_NODES] > room);
+    assert_int_equal(rig.parameters->refusals[WIRE_AGENT_PART_NODES], 0);
     release(blocks[0], BLOCKS);
 }
 
@@ -210,7 +213,7 @@ static void test_refused_by_a_limit(void **state)
 static void test_what_was_not_told_is_found(void **state)
 {
     (void)state;
-    uint64_t room = rig.parameters->rooms[WIRE_AGENT_PART_BLOCKS];
+    uint64_t room = rig.parameters->mapped[WIRE_AGENT_PART_BLOCKS];
     void *at = (void *)place_of(WIRE_AGENT_PART_BLOCKS);
     assert_ptr_equal(mremap(at, room, 2 * room, 0), at);
     assert_ptr_equal(mremap(at, 2 * room, 4 * room, 0), at);
@@ -224,7 +227,7 @@ static void test_what_was_not_told_is_found(void **state)
 static bool is_made(enum wire_agent_part part)
 {
     static unsigned char there[1 << 20];
-    uint64_t pages = rig.parameters->rooms[part] / PAGE;
+    uint64_t pages = rig.parameters->mapped[part] / PAGE;
     bool made = pages <= sizeof there && mincore((void *)place_of(part), pages * PAGE, there) == 0;
     for (uint64_t i = 0; i < pages && made; i++)
         made = there[i] & 1;
@@ -236,16 +239,16 @@ static bool is_made(enum wire_agent_part part)
 static void test_grows_by_made_pages(void **state)
 {
     (void)state;
-    uint64_t room = rig.parameters->rooms[WIRE_AGENT_PART_BLOCKS];
+    uint64_t room = rig.parameters->mapped[WIRE_AGENT_PART_BLOCKS];
     rig.control->flags |= WIRE_AGENT_COMMIT;
     rig.parameters->forbidden = WIRE_AGENT_CALL_COMMIT;
     keep(blocks[0], BLOCKS);
-    assert_int_equal(rig.parameters->rooms[WIRE_AGENT_PART_BLOCKS], room);
+    assert_int_equal(rig.parameters->mapped[WIRE_AGENT_PART_BLOCKS], room);
     assert_true(loss(WIRE_AGENT_LOSS_NO_ROOM) > 0);
     rig.parameters->forbidden = 0;
-    memset(rig.parameters->rests, 0, sizeof rig.parameters->rests);
+    memset(rig.parameters->refusals, 0, sizeof rig.parameters->refusals);
     keep(blocks[1], BLOCKS);
-    assert_true(rig.parameters->rooms[WIRE_AGENT_PART_BLOCKS] > room);
+    assert_true(rig.parameters->mapped[WIRE_AGENT_PART_BLOCKS] > room);
     assert_true(is_made(WIRE_AGENT_PART_BLOCKS));
     release(blocks[0], BLOCKS);
     release(blocks[1], BLOCKS);
@@ -278,15 +281,15 @@ static bool in_child(bool (*check)(void))
 /* It counts its own, and its parent's blocks are nothing to it. */
 static bool counts_alone(void)
 {
-    static unsigned
-        freed; /* by processes before it: each has its own copy of a block, and may free it once */
+    /* by processes before it: each has its own copy of a block, and may free it once */
+    static unsigned freed;
     hooked_free(blocks[0][freed++]);
     const struct wire_agent_process *shown = (void *)rig.parameters->process;
     bool good = shown->pid == (uint32_t)getpid() && shown->losses[WIRE_AGENT_LOSS_UNKNOWN_FREE] == 1;
     good &= mapped() < LITTLE; /* it has no use for what its parent grew */
     for (unsigned i = 0; i < BLOCKS; i++)
         blocks[1][i] = hooked_malloc(7);
-    return good && rig.parameters->rooms[WIRE_AGENT_PART_BLOCKS] > BLOCKS * sizeof(struct wire_agent_slot);
+    return good && rig.parameters->mapped[WIRE_AGENT_PART_BLOCKS] > BLOCKS * sizeof(struct wire_agent_slot);
 }
 
 static bool has_a_child_too(void)
@@ -325,7 +328,7 @@ static bool has_made_pages(void)
 {
     bool made = counts_alone();
     for (unsigned part = WIRE_AGENT_PART_HEAD; part <= WIRE_AGENT_PART_THREADS; part++)
-        made &= rig.parameters->rooms[part] == 0 || is_made(part);
+        made &= rig.parameters->mapped[part] == 0 || is_made(part);
     return made;
 }
 
@@ -402,7 +405,7 @@ static bool has_no_addresses(void)
 
 static bool has_a_hole(void)
 {
-    return munmap((void *)place_of(WIRE_AGENT_PART_NODES), rig.parameters->rooms[WIRE_AGENT_PART_NODES]) ==
+    return munmap((void *)place_of(WIRE_AGENT_PART_NODES), rig.parameters->mapped[WIRE_AGENT_PART_NODES]) ==
                0 &&
            counts_nothing();
 }

@@ -1,5 +1,5 @@
-/* Walks under which the table of modules changes (agent_stack.c): a copy of an entry is used, whatever becomes of
- * the table. */
+/* Walks under which the table of modules changes (agent_stack.c): a copy of an entry is used, whatever
+ * becomes of the table. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -30,14 +30,14 @@ static int set_up(void **state)
     agent_rig_begin(&rig, &(struct agent_rig_options){0});
     hooked_malloc = (malloc_function *)agent_rig_hook(&rig, "agent_entry_malloc", (void *)malloc);
     hooked_free = (free_function *)agent_rig_hook(&rig, "agent_entry_free", (void *)free);
-    room = rig.parameters->rooms[WIRE_AGENT_PART_ROWS];
+    room = rig.parameters->mapped[WIRE_AGENT_PART_ROWS];
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    rig.parameters->rooms[WIRE_AGENT_PART_ROWS] = room;
+    rig.parameters->mapped[WIRE_AGENT_PART_ROWS] = room;
     agent_rig_end(&rig);
     return 0;
 }
@@ -59,10 +59,10 @@ static void interrupt(int number, siginfo_t *information, void *context)
     const greg_t *registers = ((const ucontext_t *)context)->uc_mcontext.gregs;
     bool waits = (uint64_t)registers[REG_RIP] - (uint64_t)rig.image < IMAGE_BYTES &&
                  registers[REG_RAX] == EINTR_ANSWER;
-    if (!waits || rig.parameters->rooms[WIRE_AGENT_PART_ROWS] == room)
+    if (!waits || rig.parameters->mapped[WIRE_AGENT_PART_ROWS] == room)
         return;
     change_modules();
-    rig.parameters->rooms[WIRE_AGENT_PART_ROWS] = room;
+    rig.parameters->mapped[WIRE_AGENT_PART_ROWS] = room;
     changes++;
 }
 
@@ -79,8 +79,8 @@ static void test_a_module_that_changes_under_a_walk(void **state)
     for (unsigned i = 0; i < TRIES && changes < 3; i++) {
         agent_rig_modules(&rig, 1000 * (i + 1));
         agent_rig_modules(&rig, 1000 * (i + 1)); /* both tables tell the same */
-        memset(rig.parameters->rests, 0, sizeof rig.parameters->rests);
-        rig.parameters->rooms[WIRE_AGENT_PART_ROWS] = LITTLE;
+        memset(rig.parameters->refusals, 0, sizeof rig.parameters->refusals);
+        rig.parameters->mapped[WIRE_AGENT_PART_ROWS] = LITTLE;
         hooked_free(hooked_malloc(7));
     }
     assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);

@@ -82,7 +82,7 @@ static void hook_all(void)
     hooked_ring = (call_function *)agent_rig_hook(&rig, "agent_entry_ring", (void *)body_call);
     hooked_stack =
         (int (*)(const stack_t *, stack_t *))agent_rig_hook(&rig, "agent_entry_stack", (void *)sigaltstack);
-    hooked_fork = (pid_t(*)(void))agent_rig_hook(&rig, "agent_entry_birth", (void *)fork);
+    hooked_fork = (pid_t(*)(void))agent_rig_hook(&rig, "agent_entry_process", (void *)fork);
 }
 
 static int set_up(void **state)

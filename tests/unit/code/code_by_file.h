@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base_search.h"
 #include "cfi.h"
 #include "code_survey.h"
 
@@ -60,6 +61,12 @@ static inline int code_by_file_open(const char *path, struct code_by_file *file,
     if (code < 0)
         file->image = NULL;
     return code < 0 ? code : code_by_file_survey(file, NULL, error);
+}
+
+/* The first site at or after `address`: an index into sites, site_count when there is none. */
+static inline size_t code_by_file_site(const struct code_survey *survey, uint64_t address)
+{
+    return base_search_below(survey->sites, survey->site_count, address, address);
 }
 
 #endif

@@ -47,8 +47,9 @@ static void x86_64(void **state)
         for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
             char text[CODE_DISASSEMBLY_MAX];
             unsigned names = 0;
-            size_t length = code_disassembly_text(disassembly, lines[i].bytes, lines[i].size, 0x1000,
-                                                  in_brackets, &names, text, sizeof text);
+            const struct code_disassembly_source source = {lines[i].bytes, lines[i].size, 0x1000, in_brackets,
+                                                           &names};
+            size_t length = code_disassembly_text(disassembly, &source, text, sizeof text);
             assert_string_equal(text, syntax == CODE_ATT ? lines[i].att : lines[i].intel);
             assert_int_equal(length, lines[i].length);
             assert_int_equal(names, strchr(text, '<') != NULL);
@@ -79,8 +80,9 @@ static void aarch64(void **state)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         char text[CODE_DISASSEMBLY_MAX];
         unsigned names = 0;
-        code_disassembly_text(disassembly, (const uint8_t *)&words[i].word, 4, 0x1000, in_brackets, &names,
-                              text, sizeof text);
+        const struct code_disassembly_source source = {(const uint8_t *)&words[i].word, 4, 0x1000,
+                                                       in_brackets, &names};
+        code_disassembly_text(disassembly, &source, text, sizeof text);
         assert_string_equal(text, words[i].text);
     }
     code_disassembly_free(disassembly);
@@ -92,8 +94,8 @@ static void without_names_and_room(void **state)
     char text[8];
     (void)state;
     assert_int_equal(code_disassembly_new(EM_X86_64, CODE_ATT, &disassembly, NULL), BASE_OK);
-    assert_int_equal(
-        code_disassembly_text(disassembly, lines[3].bytes, 5, 0x1000, NULL, NULL, text, sizeof text), 5);
+    const struct code_disassembly_source source = {lines[3].bytes, 5, 0x1000, NULL, NULL};
+    assert_int_equal(code_disassembly_text(disassembly, &source, text, sizeof text), 5);
     assert_string_equal(text, "call 0x");
     code_disassembly_free(disassembly);
     code_disassembly_free(NULL);

@@ -141,7 +141,7 @@ static bool follows_call(const struct walk *walk, uint64_t address)
     uint64_t call = code_survey_previous(survey, address);
     if (call == 0)
         return false;
-    const struct code_site *site = &survey->sites[code_survey_site_at(survey, call)];
+    const struct code_site *site = &survey->sites[code_by_file_site(survey, call)];
     return site < survey->sites + survey->site_count && site->address == call &&
            (site->flow == CODE_CALL || site->flow == CODE_CALL_INDIRECT);
 }
@@ -149,7 +149,7 @@ static bool follows_call(const struct walk *walk, uint64_t address)
 static void judge_indirect(struct walk *walk, const struct code_instruction *at, uint32_t from, uint64_t to)
 {
     const struct code_survey *survey = walk->file.survey;
-    const struct code_site *site = &survey->sites[code_survey_site_at(survey, at->address)];
+    const struct code_site *site = &survey->sites[code_by_file_site(survey, at->address)];
     uint32_t number;
     bool linkage = (survey->items[from].facts & CODE_FACT_LINKAGE) != 0;
     if (site->address != at->address)

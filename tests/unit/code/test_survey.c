@@ -240,8 +240,8 @@ static void sites_lie_in_order_and_in_their_functions(void **state)
                 assert_true(number == 0 || site->address > site[-1].address);
                 assert_true(site->address >= file.functions.items[f].start);
                 assert_true(site->address + site->length <= file.functions.items[f].end);
-                assert_int_equal(code_survey_site_at(file.survey, site->address), number);
-                assert_int_equal(code_survey_site_at(file.survey, site->address + 1), number + 1);
+                assert_int_equal(code_by_file_site(file.survey, site->address), number);
+                assert_int_equal(code_by_file_site(file.survey, site->address + 1), number + 1);
                 assert_true(code_survey_marked(file.survey, CODE_MAP_START, site->address));
                 assert_int_equal(site->target_function,
                                  site->operand == CODE_OPERAND_NONE
@@ -282,15 +282,13 @@ static void stripped_images_are_surveyed_by_fdes(void **state)
     open_file(PIE, &full);
     open_file(STRIPPED, &stripped);
     const struct code_function *tail = &full.functions.items[number_of(&full, "tail_jump")];
-    const struct code_site *site = &full.survey->sites[code_survey_site_at(full.survey, tail->start)];
-    const struct code_site *same =
-        &stripped.survey->sites[code_survey_site_at(stripped.survey, site->address)];
+    const struct code_site *site = &full.survey->sites[code_by_file_site(full.survey, tail->start)];
+    const struct code_site *same = &stripped.survey->sites[code_by_file_site(stripped.survey, site->address)];
     assert_int_equal(same->address, site->address);
     assert_int_equal(same->target, site->target);
     assert_true(same->facts & CODE_SITE_PROVEN); /* something calls only_called */
     const struct code_function *cold = &full.functions.items[number_of(&full, "with_cold_part")];
-    const struct code_site *branch =
-        &stripped.survey->sites[code_survey_site_at(stripped.survey, cold->start)];
+    const struct code_site *branch = &stripped.survey->sites[code_by_file_site(stripped.survey, cold->start)];
     assert_int_equal(branch->flow, CODE_BRANCH);
     assert_true(branch->facts & CODE_SITE_ENTRY); /* of an FDE's: nothing proves it */
     assert_false(branch->facts & (CODE_SITE_PROVEN | CODE_SITE_FRAGMENT));

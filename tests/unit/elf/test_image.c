@@ -355,8 +355,8 @@ static void others_are_refused(void **state)
     struct by_hand file;
     struct base_error error = {""};
     struct elf_image *image = NULL;
-    assert_refused("#!/bin/sh\n", 10, BASE_EFORMAT, "the name is no ELF file");
-    assert_refused("", 0, BASE_EFORMAT, "the name is no ELF file");
+    assert_refused("#!/bin/sh\n", 10, BASE_EFORMAT, "the name is not an ELF file");
+    assert_refused("", 0, BASE_EFORMAT, "the name is not an ELF file");
     make_by_hand(&file);
     file.header.e_ident[EI_DATA] = ELFDATA2MSB;
     assert_int_equal(elf_image_open_memory(&file, sizeof file, "x", &image, NULL), BASE_EUNSUPPORTED);

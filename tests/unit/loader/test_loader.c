@@ -35,7 +35,10 @@
 #include "proc_maps.h"
 #include "proc_target.h"
 #include "trace_child.h"
-#include "wire_agent.h"
+#include "wire_agent_control.h"
+#include "wire_agent_layout.h"
+#include "wire_agent_process.h"
+#include "wire_agent_thread.h"
 
 enum { MEMORY = 1 << 20, FUNCTIONS = 16, OWN_SIZE = 8192, RECORDS = 2 };
 

@@ -10,7 +10,7 @@
 #include "helper_trace.h"
 #include "loader_users.h"
 #include "proc_target.h"
-#include "wire_agent.h"
+#include "wire_agent_process.h"
 
 enum {
     CODE = 0x100000,

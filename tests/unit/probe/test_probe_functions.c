@@ -9,7 +9,8 @@
 
 #include "agent_blob.h"
 #include "probe_functions.h"
-#include "wire_agent.h"
+#include "wire_agent_descriptor.h"
+#include "wire_agent_layer.h"
 
 enum {
     FILTERS = 2,   /* what sees the program forbid itself something, beside exact calls */

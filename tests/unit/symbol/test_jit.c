@@ -245,7 +245,7 @@ static void others_are_no_dumps(void **state)
     struct symbol_jit *jit = symbol_jit_new();
     int fd = file_of(&dump, dump.size);
     assert_int_equal(symbol_jit_read_dump(jit, fd, &error), BASE_EFORMAT);
-    assert_string_equal(error.text, "no jitdump file");
+    assert_string_equal(error.text, "not a jitdump file");
     dump.bytes[0] ^= 1;
     put_other(&dump, 0, 16);
     dump.bytes[44] = 15; /* a record smaller than its prefix */

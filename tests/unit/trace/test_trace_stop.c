@@ -27,7 +27,7 @@
 #include "trace_child.h"
 #include "trace_stop.h"
 #include "trace_x86_64_call.h"
-#include "wire_agent.h"
+#include "wire_agent_timer.h"
 
 static void nap_us(long us)
 {

@@ -53,7 +53,7 @@ static void make(uint32_t depth, uint64_t seed)
 
 static void keep(uint32_t value)
 {
-    unwind_known_keep(known, &start, &trail, UINT64_MAX, value);
+    unwind_known_insert(known, &start, &trail, UINT64_MAX, value);
 }
 
 static uint32_t find(void)

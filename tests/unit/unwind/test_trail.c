@@ -71,7 +71,7 @@ static void look_for(const struct arch_registers *registers, uint64_t high, cons
     kepts[kept_count].count = count;
     for (uint32_t i = 0; i < count; i++)
         kepts[kept_count].pcs[i] = frames[i].pc;
-    unwind_known_keep(known, &start, &trail, arch->code_mask, ++kept_count);
+    unwind_known_insert(known, &start, &trail, arch->code_mask, ++kept_count);
 }
 
 /* The table of rules is direct-mapped: where the loader has put two of a walk's places 16 KiB apart, one time in four for two that lie

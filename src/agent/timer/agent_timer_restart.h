@@ -1,0 +1,17 @@
+/* agent_timer_restart.h - what becomes of a system call where a sample was taken; `context` is the handler's
+ * third argument. */
+#ifndef AGENT_TIMER_RESTART_H
+#define AGENT_TIMER_RESTART_H
+
+#include <stdbool.h>
+
+#include "agent.h"
+
+/* Has one just ended with EINTR there, and no other signal is to be seen that did it? */
+AGENT_BY_NAME bool agent_timer_restart_was_ended(const void *context);
+/* One that would begin anew ends, if the handler that runs next wants that. */
+AGENT_BY_NAME void agent_timer_restart_settle(void *context);
+/* Lets in whom one waited for by a signal mask of its own. Their handlers run in here, and may jump out. */
+AGENT_BY_NAME void agent_timer_restart_let_in(const void *context);
+
+#endif
