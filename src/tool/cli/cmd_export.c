@@ -11,6 +11,7 @@
 #include "cli_output.h"
 #include "cli_page.h"
 #include "cli_profile.h"
+#include "cli_write.h"
 #include "export.h"
 #include "profile_heap.h"
 #include "profile_period.h"
@@ -193,7 +194,7 @@ static const char *choose_output(const struct export_wish *wish)
 static bool write_standard(void *context, const void *bytes, size_t length)
 {
     int *number = context;
-    bool written = cli_output_bytes(STDOUT_FILENO, bytes, length);
+    bool written = cli_write(STDOUT_FILENO, bytes, length);
     *number = written ? 0 : errno;
     return written;
 }

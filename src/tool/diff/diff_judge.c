@@ -13,13 +13,6 @@ struct judge {
     struct diff_spread share_spread[2];
 };
 
-double diff_percent(const struct diff_row *row)
-{
-    if (!(row->old_cost > 0))
-        return row->new_cost > 0 ? INFINITY : 0;
-    return 100 * (row->new_cost / row->old_cost - 1);
-}
-
 const char *diff_verdict(enum diff_verdict verdict)
 {
     static const char *const words[] = {"same",         "within noise",  "more",

@@ -2,6 +2,13 @@
 
 #include <math.h>
 
+double diff_percent(const struct diff_row *row)
+{
+    if (!(row->old_cost > 0))
+        return row->new_cost > 0 ? INFINITY : 0;
+    return 100 * (row->new_cost / row->old_cost - 1);
+}
+
 int diff_memory(struct diff *diff)
 {
     return base_fail(diff->error, BASE_ENOMEM, "out of memory for the comparison");
