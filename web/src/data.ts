@@ -1,4 +1,4 @@
-// What tally put into this file: src/tool/export/export_html_data.c writes the profile, src/tool/report the documents.
+// What tally put into this file: src/tool/export/export_html_data.c writes the profile, src/tool/report and src/tool/annotate the documents.
 // Each part is base64 of gzip of JSON in an element of its own, and unpacked when it is needed.
 
 export interface Counter {

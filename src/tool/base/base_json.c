@@ -6,21 +6,33 @@
 
 #include "base_utf8.h"
 
-static void quote(struct base_text *out, const char *value)
+/* 0: the character stays as it is. */
+static size_t json_escape(uint32_t character, char bytes[8])
 {
+    if (character == BASE_UTF8_INVALID)
+        return (size_t)snprintf(bytes, 8, "\xef\xbf\xbd");
+    if (character == '"' || character == '\\')
+        return (size_t)snprintf(bytes, 8, "\\%c", (int)character);
+    if (character < 0x10000 && !base_utf8_printable(character))
+        return (size_t)snprintf(bytes, 8, "\\u%04x", (unsigned)character & 0xffff);
+    return 0;
+}
+
+void base_json_quote(struct base_text *out, const char *value)
+{
+    const char *plain = value; /* what can be copied as it is begins here */
     size_t length;
     base_text_add(out, "\"");
     for (; *value; value += length) {
-        uint32_t character = base_utf8_next(value, &length);
-        if (character == BASE_UTF8_INVALID)
-            base_text_add(out, "\xef\xbf\xbd");
-        else if (character == '"' || character == '\\')
-            base_text_addf(out, "\\%c", (int)character);
-        else if (character < 0x10000 && !base_utf8_printable(character))
-            base_text_addf(out, "\\u%04x", (unsigned)character);
-        else
-            base_text_add_bytes(out, value, length);
+        char escaped[8];
+        size_t escaped_length = json_escape(base_utf8_next(value, &length), escaped);
+        if (!escaped_length)
+            continue;
+        base_text_add_bytes(out, plain, (size_t)(value - plain));
+        base_text_add_bytes(out, escaped, escaped_length);
+        plain = value + length;
     }
+    base_text_add_bytes(out, plain, (size_t)(value - plain));
     base_text_add(out, "\"");
 }
 
@@ -45,7 +57,7 @@ static void item(struct base_json *json, const char *key)
             base_text_add(json->out, " ");
     }
     if (key) {
-        quote(json->out, key);
+        base_json_quote(json->out, key);
         base_text_add(json->out, ": ");
     }
 }
@@ -73,7 +85,7 @@ void base_json_string(struct base_json *json, const char *key, const char *value
 {
     item(json, key);
     if (value)
-        quote(json->out, value);
+        base_json_quote(json->out, value);
     else
         base_text_add(json->out, "null");
 }

@@ -31,4 +31,7 @@ void base_json_number(struct base_json *json, const char *key,
                       double value); /* 8 digits; null when not finite */
 void base_json_bool(struct base_json *json, const char *key, bool value);
 
+/* The string alone, in its quotes. */
+void base_json_quote(struct base_text *out, const char *value);
+
 #endif

@@ -8,7 +8,7 @@
 
 static bool order_branches(struct browse_data *data)
 {
-    const struct report_merge *merge = &data->merge;
+    const struct view_merge *merge = &data->merge;
     uint32_t *pending = calloc(merge->count + 1, sizeof *pending);
     size_t waiting = 0;
     data->walk = calloc(merge->count + 1, sizeof *data->walk);
@@ -49,25 +49,25 @@ static struct browse_edge *edge_between(struct browse_data *data, uint32_t calle
 /* What recurs counts once: only the outermost frame of a function, or of a pair, adds to its total. */
 static bool enter(struct browse_data *data, uint32_t index)
 {
-    const struct report_branch *branch = &data->merge.branches[index];
-    const struct report_selection *selection = &data->context.selection;
+    const struct view_branch *branch = &data->merge.branches[index];
+    const struct view_selection *selection = &data->context.selection;
     struct browse_function *function = &data->functions[branch->entity];
     function->seen = true;
-    report_select_add(selection, &function->self, &branch->self);
+    view_select_add(selection, &function->self, &branch->self);
     if (!function->active++)
-        report_select_add(selection, &function->total, &branch->total);
+        view_select_add(selection, &function->total, &branch->total);
     if (!branch->parent)
         return true;
     struct browse_edge *edge =
         edge_between(data, data->merge.branches[branch->parent].entity, branch->entity);
     if (edge && !edge->active++)
-        report_select_add(selection, &edge->total, &branch->total);
+        view_select_add(selection, &edge->total, &branch->total);
     return edge != NULL;
 }
 
 static void leave(struct browse_data *data, uint32_t index)
 {
-    const struct report_branch *branch = &data->merge.branches[index];
+    const struct view_branch *branch = &data->merge.branches[index];
     data->functions[branch->entity].active--;
     if (branch->parent)
         edge_between(data, data->merge.branches[branch->parent].entity, branch->entity)->active--;
@@ -93,7 +93,7 @@ static bool add_up(struct browse_data *data)
 static bool add_calls(struct browse_data *data)
 {
     for (size_t i = 0; i < data->calls.pair_count; i++) {
-        const struct report_pair *pair = &data->calls.pairs[i];
+        const struct view_pair *pair = &data->calls.pairs[i];
         if (!edge_between(data, pair->caller, pair->callee))
             return false;
         data->functions[pair->caller].seen = data->functions[pair->callee].seen = true;
@@ -112,16 +112,16 @@ static int by_self(const void *a, const void *b, void *context)
         return x->self.value > y->self.value ? -1 : 1;
     if (x->total.value != y->total.value)
         return x->total.value > y->total.value ? -1 : 1;
-    return report_view_compare_names(&data->merge.entities, i, j);
+    return view_compare_names(&data->merge.entities, i, j);
 }
 
 /* Marks are no functions, and neither is a caller that is not known. */
 static bool is_listed(const struct browse_data *data, uint32_t entity)
 {
-    enum report_entity_kind kind = data->merge.entities.items[entity].kind;
-    const struct report_figure *total = &data->functions[entity].total;
-    return data->functions[entity].seen && kind != REPORT_SIGNAL && kind != REPORT_CUT &&
-           (kind != REPORT_UNKNOWN || total->samples || total->value);
+    enum view_entity_kind kind = data->merge.entities.items[entity].kind;
+    const struct view_figure *total = &data->functions[entity].total;
+    return data->functions[entity].seen && kind != VIEW_SIGNAL && kind != VIEW_CUT &&
+           (kind != VIEW_UNKNOWN || total->samples || total->value);
 }
 
 static bool list_functions(struct browse_data *data)
@@ -141,19 +141,19 @@ static bool list_functions(struct browse_data *data)
 
 static int compute(struct browse_data *data)
 {
-    struct report_context *context = &data->context;
-    int code = report_walk_prepare(context->profile, &context->selection, &context->nodes, context->error);
+    struct view_context *context = &data->context;
+    int code = view_walk_prepare(context->profile, &context->selection, &context->nodes, context->error);
     if (!code)
-        code = report_merge_build(context, &data->merge);
+        code = view_merge_build(context, &data->merge);
     if (!code)
-        code = report_calls_gather(context, &data->merge.entities, false, &data->calls);
+        code = view_calls_gather(context, &data->merge.entities, false, &data->calls);
     if (code)
         return code;
     data->function_count = data->merge.entities.count;
     data->functions = calloc(data->function_count + 1, sizeof *data->functions);
     bool done =
         data->functions && order_branches(data) && add_up(data) && add_calls(data) && list_functions(data);
-    return done ? 0 : report_view_memory(context);
+    return done ? 0 : view_memory(context);
 }
 
 int browse_data_open(struct browse_data *data, const struct profile *profile, const char *counter,
@@ -163,7 +163,7 @@ int browse_data_open(struct browse_data *data, const struct profile *profile, co
                                  .context = {.profile = profile, .error = error},
                                  .merge = {.plain = !inlines}};
     data->context.options = &data->options;
-    int code = report_select(profile, &data->options, &data->context.selection, error);
+    int code = view_select(profile, &data->options, &data->context.selection, error);
     if (!code)
         code = compute(data);
     if (code)
@@ -174,10 +174,10 @@ int browse_data_open(struct browse_data *data, const struct profile *profile, co
 
 void browse_data_close(struct browse_data *data)
 {
-    report_calls_free(&data->calls);
-    report_merge_free(&data->merge);
-    report_walk_free(&data->context.nodes);
-    report_select_free(&data->context.selection);
+    view_calls_free(&data->calls);
+    view_merge_free(&data->merge);
+    view_walk_free(&data->context.nodes);
+    view_select_free(&data->context.selection);
     base_map_free(&data->map);
     free(data->functions);
     free(data->edges);

@@ -11,12 +11,12 @@
 #include "base_error.h"
 #include "base_map.h"
 #include "profile.h"
-#include "report_calls.h"
-#include "report_merge.h"
-#include "report_view.h"
+#include "view.h"
+#include "view_calls.h"
+#include "view_merge.h"
 
 struct browse_function {
-    struct report_figure self, total;
+    struct view_figure self, total;
     uint32_t active; /* private: frames on the stack of the walk */
     bool seen;       /* in a stack or by a call */
 };
@@ -25,14 +25,14 @@ struct browse_function {
 struct browse_edge {
     uint32_t caller, callee; /* entities */
     uint32_t active;         /* private */
-    struct report_figure total;
+    struct view_figure total;
 };
 
 struct browse_data {
-    struct report_options options;
-    struct report_context context;
-    struct report_merge merge; /* branches and entities */
-    struct report_calls calls;
+    struct view_options options;
+    struct view_context context;
+    struct view_merge merge; /* branches and entities */
+    struct view_calls calls;
     struct browse_function *functions; /* by entity */
     size_t function_count;
     struct browse_edge *edges;

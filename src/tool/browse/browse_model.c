@@ -60,7 +60,7 @@ static int by_total(const void *a, const void *b, void *context)
         return x->total.value > y->total.value ? -1 : 1;
     if (x->self.value != y->self.value)
         return x->self.value > y->self.value ? -1 : 1;
-    return report_view_compare_names(&data->merge.entities, i, j);
+    return view_compare_names(&data->merge.entities, i, j);
 }
 
 static bool make_flat(struct browse_model *model)
@@ -76,7 +76,7 @@ static bool make_flat(struct browse_model *model)
 
 bool browse_model_expandable(const struct browse_model *model, uint32_t branch)
 {
-    const struct report_merge *merge = &model->data.merge;
+    const struct view_merge *merge = &model->data.merge;
     return merge->first[branch + 1] > merge->first[branch];
 }
 
@@ -87,7 +87,7 @@ static bool make_tree(struct browse_model *model)
     uint32_t folded = 0, depth = 0; /* the folded branch that we are below, if any */
     for (size_t i = 0; i < data->walk_count; i++) {
         uint32_t branch = data->walk[i];
-        const struct report_branch *of = &data->merge.branches[branch];
+        const struct view_branch *of = &data->merge.branches[branch];
         if (folded && of->depth > depth)
             continue;
         folded = model->expanded[branch] ? 0 : branch;
@@ -101,7 +101,7 @@ static bool make_tree(struct browse_model *model)
 
 static uint64_t calls_of(const struct browse_data *data, const struct browse_edge *edge)
 {
-    const struct report_pair *pair = report_calls_between(&data->calls, edge->caller, edge->callee);
+    const struct view_pair *pair = view_calls_between(&data->calls, edge->caller, edge->callee);
     return pair ? pair->calls : 0;
 }
 
@@ -115,7 +115,7 @@ static int by_heat(const void *a, const void *b, void *context)
     uint64_t p = calls_of(data, x), q = calls_of(data, y);
     if (p != q)
         return p > q ? -1 : 1;
-    return report_view_compare_names(&data->merge.entities, one->entity, two->entity);
+    return view_compare_names(&data->merge.entities, one->entity, two->entity);
 }
 
 static bool add_words(struct browse_model *model, const char *words)
@@ -230,14 +230,14 @@ bool browse_model_function(const struct browse_model *model, struct base_text *n
     const struct browse_row *row = browse_model_current(model);
     if (!row)
         return false;
-    report_entity_name(&model->data.merge.entities, row->entity, name);
+    view_entity_name(&model->data.merge.entities, row->entity, name);
     return !name->failed;
 }
 
 const char *browse_model_image(const struct browse_model *model)
 {
     const struct browse_row *row = browse_model_current(model);
-    return row ? report_entity_image(&model->data.merge.entities, row->entity) : "";
+    return row ? view_entity_image(&model->data.merge.entities, row->entity) : "";
 }
 
 void browse_model_resize(struct browse_model *model, unsigned columns, unsigned lines)
@@ -386,7 +386,7 @@ static int unfold_all(struct browse_model *model, struct base_error *error)
 /* The tree begins unfolded along what has at least half of it. */
 static void unfold_hottest(struct browse_model *model)
 {
-    const struct report_merge *merge = &model->data.merge;
+    const struct view_merge *merge = &model->data.merge;
     for (uint32_t branch = 0; browse_model_expandable(model, branch);) {
         uint32_t child = merge->children[merge->first[branch]];
         model->expanded[branch] = true;
@@ -401,7 +401,7 @@ static void unfold_hottest(struct browse_model *model)
 static bool matches(const struct browse_model *model, uint32_t entity)
 {
     struct base_text name = {0};
-    report_entity_name(&model->data.merge.entities, entity, &name);
+    view_entity_name(&model->data.merge.entities, entity, &name);
     bool found = strcasestr(base_text_string(&name), base_text_string(&model->wanted)) != NULL;
     base_text_free(&name);
     return found;

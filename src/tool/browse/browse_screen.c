@@ -6,7 +6,7 @@
 #include "base_array.h"
 #include "base_utf8.h"
 #include "profile_extent.h"
-#include "report_text.h"
+#include "view_text.h"
 
 /* Columns that figures and images take, and how wide a terminal must be for a second share, calls and
  * images. */
@@ -43,7 +43,7 @@ static bool end_line(const struct browse_model *model, struct base_text *line)
     struct base_text fitted = {0};
     size_t length, kept = 0;
     unsigned used = 0;
-    report_text_clean(&fitted, base_text_string(line), model->ascii);
+    view_text_clean(&fitted, base_text_string(line), model->ascii);
     for (const char *at = base_text_string(&fitted); at[kept]; kept += length) {
         unsigned columns = base_utf8_columns(base_utf8_next(at + kept, &length));
         if (used + columns > model->columns)
@@ -86,9 +86,9 @@ static bool add_title(struct browse_screen *screen, const struct browse_model *m
         return false;
     base_text_addf(line, " %s", view_name(model));
     unsigned used = base_utf8_width(base_text_string(line));
-    report_text_clean(&clean, of, model->ascii);
+    view_text_clean(&clean, of, model->ascii);
     if (model->columns > used + 8)
-        report_text_fit(&right, base_text_string(&clean), model->columns - used - 4, model->ascii);
+        view_text_fit(&right, base_text_string(&clean), model->columns - used - 4, model->ascii);
     unsigned wide = base_utf8_width(base_text_string(&right));
     if (right.length && used + wide + 1 < model->columns)
         base_text_add_repeated(line, ' ', model->columns - used - wide - 1);
@@ -103,7 +103,7 @@ static bool add_title(struct browse_screen *screen, const struct browse_model *m
 static void add_extent(struct base_text *line, const struct browse_model *model)
 {
     const struct profile *profile = model->data.context.profile;
-    const struct report_selection *selection = &model->data.context.selection;
+    const struct view_selection *selection = &model->data.context.selection;
     struct profile_extent extent = profile_extent_of(profile, selection->counter);
     bool imported = selection->exact && profile_meta(profile, "imported");
     if (extent.degree == PROFILE_EXTENT_NONE || selection->exact || selection->peak)
@@ -112,15 +112,15 @@ static void add_extent(struct base_text *line, const struct browse_model *model)
 
 static bool add_counter(struct browse_screen *screen, const struct browse_model *model)
 {
-    const struct report_selection *selection = &model->data.context.selection;
+    const struct view_selection *selection = &model->data.context.selection;
     struct base_text *line = begin_line(screen, BROWSE_PLAIN);
     if (!line)
         return false;
     base_text_addf(line, " %s: ", selection->name);
-    report_text_value(line, selection->unit, selection->taken.value, model->ascii);
+    view_text_value(line, selection->unit, selection->taken.value, model->ascii);
     if (!selection->exact && !selection->peak) {
         base_text_add(line, ", ");
-        report_text_count(line, selection->taken.samples);
+        view_text_count(line, selection->taken.samples);
         base_text_add(line, selection->taken.samples == 1 ? " sample" : " samples");
     }
     add_extent(line, model);
@@ -160,14 +160,14 @@ static void add_name(const struct browse_model *model, struct base_text *line, c
     unsigned room = model->columns > used + last + 1 ? model->columns - used - last - 1 : 1;
     size_t before = line->length;
     struct base_text clean = {0};
-    report_text_clean(&clean, name, model->ascii);
-    report_text_fit_name(line, base_text_string(&clean), room, model->ascii);
+    view_text_clean(&clean, name, model->ascii);
+    view_text_fit_name(line, base_text_string(&clean), room, model->ascii);
     if (last && !line->failed) {
         unsigned taken = base_utf8_width(line->data + before);
         base_text_add_repeated(line, ' ', room > taken ? room - taken + 1 : 1);
         base_text_clear(&clean);
-        report_text_clean(&clean, image, model->ascii);
-        report_text_fit(line, base_text_string(&clean), last, model->ascii);
+        view_text_clean(&clean, image, model->ascii);
+        view_text_fit(line, base_text_string(&clean), last, model->ascii);
     }
     line->failed |= clean.failed;
     base_text_free(&clean);
@@ -194,11 +194,11 @@ static bool add_heads(struct browse_screen *screen, const struct browse_model *m
 /* --- rows --- */
 
 static void add_share(const struct browse_model *model, struct base_text *line,
-                      const struct report_figure *figure, unsigned width)
+                      const struct view_figure *figure, unsigned width)
 {
     struct base_text text = {0};
     if (figure)
-        report_text_share(&text, &model->data.context.selection, figure, model->ascii);
+        view_text_share(&text, &model->data.context.selection, figure, model->ascii);
     add_padded(line, base_text_string(&text), width);
     line->failed |= text.failed;
     base_text_free(&text);
@@ -208,24 +208,24 @@ static void add_share(const struct browse_model *model, struct base_text *line,
 static void add_short_count(struct base_text *out, uint64_t count)
 {
     if (count < 100000)
-        report_text_exact(out, count);
+        view_text_exact(out, count);
     else if (count < 999500)
         base_text_addf(out, "%.0f k", (double)count / 1e3);
     else if (count < 10000000)
         base_text_addf(out, "%.1f M", (double)count / 1e6);
     else
-        report_text_count(out, count);
+        view_text_count(out, count);
 }
 
 /* As in reports, where there is room for all digits; recursive calls stand behind a plus. */
-static void add_called(struct base_text *out, const struct report_called *called, bool ascii)
+static void add_called(struct base_text *out, const struct view_called *called, bool ascii)
 {
-    report_calls_text(out, called, ascii);
-    uint64_t entering = report_calls_entering(called);
+    view_calls_text(out, called, ascii);
+    uint64_t entering = view_calls_entering(called);
     if (base_utf8_width(base_text_string(out)) <= WIDE_CALLS)
         return;
     base_text_clear(out);
-    report_calls_at_least(out, called, ascii);
+    view_calls_at_least(out, called, ascii);
     add_short_count(out, entering);
     base_text_add(out, "+");
     add_short_count(out, called->calls - entering);
@@ -239,11 +239,11 @@ static void add_calls(const struct browse_model *model, struct base_text *line, 
         return;
     if (row->kind == BROWSE_ROW_CALLER || row->kind == BROWSE_ROW_CALLEE) {
         const struct browse_edge *edge = &data->edges[row->edge];
-        const struct report_pair *pair = report_calls_between(&data->calls, edge->caller, edge->callee);
+        const struct view_pair *pair = view_calls_between(&data->calls, edge->caller, edge->callee);
         if (pair)
-            report_text_count(&text, pair->calls);
+            view_text_count(&text, pair->calls);
     } else {
-        struct report_called called = report_calls_of(&data->calls, row->entity);
+        struct view_called called = view_calls_of(&data->calls, row->entity);
         add_called(&text, &called, model->ascii);
     }
     add_padded(line, base_text_string(&text), WIDE_CALLS + 1);
@@ -255,8 +255,8 @@ static void add_figures(const struct browse_model *model, struct base_text *line
                         const struct browse_row *row)
 {
     const struct browse_data *data = &model->data;
-    const struct report_figure *total = &data->functions[row->entity].total,
-                               *self = &data->functions[row->entity].self;
+    const struct view_figure *total = &data->functions[row->entity].total,
+                             *self = &data->functions[row->entity].self;
     if (row->kind == BROWSE_ROW_BRANCH) {
         total = &data->merge.branches[row->branch].total;
         self = &data->merge.branches[row->branch].self;
@@ -302,13 +302,13 @@ static bool add_row(struct browse_screen *screen, const struct browse_model *mod
     struct base_text *line = begin_line(screen, chosen ? BROWSE_CURSOR : style), name = {0};
     if (!line)
         return false;
-    const struct report_entities *entities = &model->data.merge.entities;
-    report_entity_name(entities, row->entity, &name);
-    if (report_entity_inlined(entities, row->entity))
+    const struct view_entities *entities = &model->data.merge.entities;
+    view_entity_name(entities, row->entity, &name);
+    if (view_entity_inlined(entities, row->entity))
         base_text_add(&name, " (inlined)");
     add_figures(model, line, row);
     add_indent(model, line, row);
-    add_name(model, line, base_text_string(&name), report_entity_image(entities, row->entity));
+    add_name(model, line, base_text_string(&name), view_entity_image(entities, row->entity));
     line->failed |= name.failed;
     base_text_free(&name);
     return end_line(model, line);

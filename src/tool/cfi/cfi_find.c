@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <string.h>
 
+#include "base_search.h"
 #include "cfi_blob.h"
 
 static uint64_t section_address(const struct elf_image *image, const char *name)
@@ -103,18 +104,11 @@ bool cfi_find_code(const struct elf_image *image, struct cfi_span_list *code)
 
 bool cfi_find_in_code(const struct cfi_span_list *code, uint64_t start, uint64_t *end)
 {
-    size_t low = 0, high = code->count; /* the first segment that ends behind start */
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (code->items[middle].end <= start)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == code->count || start < code->items[low].start)
+    size_t at = base_search_up_to(code->items, code->count, end, start);
+    if (at == code->count || start < code->items[at].start)
         return false;
-    if (*end > code->items[low].end)
-        *end = code->items[low].end;
+    if (*end > code->items[at].end)
+        *end = code->items[at].end;
     return true;
 }
 

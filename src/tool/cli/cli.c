@@ -9,8 +9,7 @@
 #include "base_text.h"
 #include "base_utf8.h"
 #include "base_wrap.h"
-#include "cli_completion.h"
-#include "cli_output.h"
+#include "cli_write.h"
 
 #define PREFIX "tally: "
 enum { LINE_MOST = 2048, PREFIX_LENGTH = sizeof PREFIX - 1 };
@@ -29,9 +28,9 @@ static void say_line(char *line, size_t length)
     }
     line[length] = '\n';
     if (breaks && !wrapped.failed)
-        cli_output_bytes(STDERR_FILENO, base_text_string(&wrapped), wrapped.length);
+        cli_write(STDERR_FILENO, base_text_string(&wrapped), wrapped.length);
     else
-        cli_output_bytes(STDERR_FILENO, line, length + 1);
+        cli_write(STDERR_FILENO, line, length + 1);
     base_text_free(&wrapped);
 }
 
@@ -63,29 +62,4 @@ int cli_fail_command(const char *name, const struct base_error *error)
         name += 6;
     cli_say("%s: %s", name, error->text);
     return CLI_FAILED;
-}
-
-bool cli_parse(const struct base_options_command *command, int argc, char **argv, void *target,
-               struct base_options_rest *rest, int *status)
-{
-    struct base_error error = {0};
-    struct base_text help = {0};
-    enum cli_shell shell;
-    if (cli_completion_requested(argc, argv, &shell)) {
-        cli_completion_command(shell, command, &help);
-        *status = cli_output_text(&help);
-        base_text_free(&help);
-        return false;
-    }
-    int result = base_options_parse(command, argc, argv, target, rest, &error);
-    if (result == BASE_OK)
-        return true;
-    if (result == BASE_OPTIONS_HELP) {
-        base_options_help(command, 0, &help);
-        *status = cli_output_text(&help);
-        base_text_free(&help);
-    } else {
-        *status = cli_fail_command(argv[0], &error);
-    }
-    return false;
 }

@@ -8,6 +8,7 @@
 #define CLI_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base_error.h"
 #include "base_options.h"
@@ -19,7 +20,7 @@ enum { CLI_OK = 0, CLI_FAILED = 2 };
 typedef int cli_command(int argc, char **argv);
 
 cli_command cmd_annotate;
-cli_command cmd_browse, cmd_completion, cmd_diff;
+cli_command cmd_browse, cmd_diff;
 cli_command cmd_export, cmd_import, cmd_view;
 cli_command cmd_detach;
 cli_command cmd_merge;
@@ -34,9 +35,14 @@ void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_fail(const struct base_error *error);
 int cli_fail_command(const char *name, const struct base_error *error);
 
-/* All commands, in the order of `tally --help` (main.c). */
-void cli_each_command(void (*each)(void *context, const char *name, const char *summary, cli_command *run),
-                      void *context);
+/* A command as main.c lists it. */
+struct cli_listed {
+    const char *name, *summary;
+    cli_command *run;
+};
+
+/* tally completion, of all commands in the order of `tally --help`. */
+int cmd_completion(int argc, char **argv, const struct cli_listed *commands, size_t count);
 
 /* Reads a command's options. True: go on. False: *status is the exit status: the help (or its part of the
  * completions, cli_completion.h) was asked for and printed, or a mistake was reported. */

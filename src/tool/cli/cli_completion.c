@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base_quote.h"
+
 static const char *const requests[CLI_SHELLS] = {"--completion=bash", "--completion=zsh",
                                                  "--completion=fish"};
 
@@ -69,19 +71,6 @@ static void add_choices(struct base_text *out, const char *argument, const char 
         if (!*at)
             return;
         base_text_add(out, between);
-    }
-}
-
-/* Inside single quotes; the characters of `special` get a backslash. */
-static void add_quoted(struct base_text *out, const char *text, const char *special)
-{
-    for (; *text; text++) {
-        if (*text == '\'')
-            base_text_add(out, "'\\''");
-        else if (strchr(special, *text))
-            base_text_addf(out, "\\%c", *text);
-        else
-            base_text_add_bytes(out, text, 1);
     }
 }
 
@@ -202,7 +191,7 @@ static void zsh_head(const struct cli_named *commands, size_t count, struct base
                   "_tally()\n{\n    local -a commands\n    commands=(\n");
     for (size_t i = 0; i < count; i++) {
         base_text_addf(out, "        '%s:", commands[i].name);
-        add_quoted(out, commands[i].summary, ZSH_SPECIAL);
+        base_quote_inside(out, commands[i].summary, ZSH_SPECIAL);
         base_text_add(out, "'\n");
     }
     base_text_add(out, "        'help:show the help of a command'\n    )\n"
@@ -240,11 +229,11 @@ static void zsh_option(const struct base_option *option, bool letter, struct bas
     if (option->argument)
         base_text_add(out, letter ? "+" : option->optional ? "=-" : "=");
     base_text_add(out, "[");
-    add_quoted(out, option->help ? option->help : "", ZSH_SPECIAL);
+    base_quote_inside(out, option->help ? option->help : "", ZSH_SPECIAL);
     base_text_add(out, "]");
     if (option->argument) {
         base_text_add(out, option->optional ? "::" : ":");
-        add_quoted(out, is_choice(option->argument) ? option->name : option->argument, ZSH_SPECIAL);
+        base_quote_inside(out, is_choice(option->argument) ? option->name : option->argument, ZSH_SPECIAL);
         base_text_add(out, ":");
         zsh_action(option->argument, out);
     }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "cli_write.h"
 
 void cli_output_secure(void)
 {
@@ -17,21 +18,6 @@ void cli_output_secure(void)
         if (open("/dev/null", (descriptor ? O_RDONLY : O_WRONLY) | O_CLOEXEC) != descriptor)
             return;
     }
-}
-
-bool cli_output_bytes(int descriptor, const void *bytes, size_t length)
-{
-    const char *next = bytes;
-    while (length) {
-        ssize_t written = write(descriptor, next, length);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return false;
-        next += written;
-        length -= (size_t)written;
-    }
-    return true;
 }
 
 static int fail_writing(int number)
@@ -46,7 +32,7 @@ int cli_output_text(const struct base_text *text)
 {
     if (text->failed)
         return fail_writing(ENOMEM);
-    return cli_output_bytes(STDOUT_FILENO, text->data, text->length) ? CLI_OK : fail_writing(errno);
+    return cli_write(STDOUT_FILENO, text->data, text->length) ? CLI_OK : fail_writing(errno);
 }
 
 /* close itself can fail too: NFS and quotas tell only then. */

@@ -18,9 +18,6 @@ enum { CLI_PIPE_CLOSED = 128 + 13 }; /* what a shell says of a program that SIGP
  * become one of them. Source: the module stdopen of gnulib. */
 void cli_output_secure(void);
 
-/* Writes everything; false with errno set when it could not be. */
-bool cli_output_bytes(int descriptor, const void *bytes, size_t length);
-
 /* Writes the text to standard output. Returns the exit status: 0, CLI_FAILED (and says why), CLI_PIPE_CLOSED.
  */
 int cli_output_text(const struct base_text *text);

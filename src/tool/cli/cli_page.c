@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "annotate.h"
 #include "base_array.h"
 #include "base_json.h"
 #include "base_text.h"
-#include "report_diff.h"
+#include "diff.h"
 
 static int no_memory(struct base_error *error)
 {
@@ -36,7 +37,7 @@ void cli_page_free(struct cli_page *page)
         free((char *)(uintptr_t)page->documents[i].bytes);
     }
     free(page->documents);
-    report_select_free(&page->part);
+    view_select_free(&page->part);
     profile_free(page->against);
     export_timeline_free(&page->timeline);
     *page = (struct cli_page){0};
@@ -45,11 +46,12 @@ void cli_page_free(struct cli_page *page)
 /* A positive result: the report is there. 0: it makes no sense for this profile, which is no failure of the
  * page. */
 static int add_report(struct cli_page *page, const char *name, const struct profile *profile,
-                      const struct report_options *options, struct base_error *error)
+                      const struct view_options *options, struct base_error *error)
 {
     struct base_text text = {0};
     struct base_error why = {0};
-    int code = report_print(profile, options, &text, &why);
+    bool files = options->view == VIEW_LOOPS || options->view == VIEW_ANNOTATE;
+    int code = (files ? annotate_print : report_print)(profile, options, &text, &why);
     if (code == BASE_ENOMEM)
         code = no_memory(error);
     else if (code >= 0)
@@ -64,7 +66,7 @@ static int add_report(struct cli_page *page, const char *name, const struct prof
 
 struct hot {
     uint32_t function;
-    struct report_figure self;
+    struct view_figure self;
 };
 
 static int hottest_first(const void *left, const void *right)
@@ -76,7 +78,7 @@ static int hottest_first(const void *left, const void *right)
 }
 
 /* What each function has of its own; those without anything are left out. NULL when memory ran out. */
-static struct hot *find_hot(const struct profile *profile, const struct report_selection *selection,
+static struct hot *find_hot(const struct profile *profile, const struct view_selection *selection,
                             size_t *count)
 {
     struct hot *list = calloc(profile->function_count + 1, sizeof *list);
@@ -86,9 +88,9 @@ static struct hot *find_hot(const struct profile *profile, const struct report_s
     for (size_t i = 0; list && i < profile->cell_count; i++) {
         const struct profile_cell *cell = &profile->cells[i];
         uint32_t function = profile->addresses[profile->nodes[cell->node].address].function;
-        if (function && report_select_takes(selection, profile, cell))
-            report_select_add(selection, &list[function].self,
-                              &(struct report_figure){cell->value, cell->samples});
+        if (function && view_select_takes(selection, profile, cell))
+            view_select_add(selection, &list[function].self,
+                            &(struct view_figure){cell->value, cell->samples});
     }
     for (uint32_t i = 0; list && i < profile->function_count; i++)
         if (list[i].self.value > 0)
@@ -100,7 +102,7 @@ static struct hot *find_hot(const struct profile *profile, const struct report_s
 
 /* By its address: names may be those of several. */
 static int add_annotated(struct cli_page *page, struct base_json *index, const struct profile *profile,
-                         const struct report_options *options, const struct cli_page_wish *wish,
+                         const struct view_options *options, const struct cli_page_wish *wish,
                          uint32_t function, struct base_error *error)
 {
     const struct profile_function *item = &profile->functions[function];
@@ -109,10 +111,10 @@ static int add_annotated(struct cli_page *page, struct base_json *index, const s
     char *place = NULL;
     if (asprintf(&place, "%s+0x%llx", image, (unsigned long long)item->start) < 0)
         return no_memory(error);
-    struct report_annotation annotation = {
+    struct view_annotation annotation = {
         .function = place, .assembly = true, .maps = wish->maps.items, .map_count = wish->maps.count};
-    struct report_options view = *options;
-    view.view = REPORT_ANNOTATE;
+    struct view_options view = *options;
+    view.view = VIEW_ANNOTATE;
     view.part.image = NULL;
     view.annotation = &annotation;
     snprintf(part, sizeof part, "annotate-%zu", page->count);
@@ -129,7 +131,7 @@ static int add_annotated(struct cli_page *page, struct base_json *index, const s
 }
 
 static int annotate_hot(struct cli_page *page, const struct profile *profile,
-                        const struct report_options *options, const struct cli_page_wish *wish,
+                        const struct view_options *options, const struct cli_page_wish *wish,
                         const struct hot *hot, size_t count, struct base_error *error)
 {
     struct base_text text = {0};
@@ -150,35 +152,35 @@ static int annotate_hot(struct cli_page *page, const struct profile *profile,
     return code < 0 ? code : BASE_OK;
 }
 
-static int add_hot(struct cli_page *page, const struct profile *profile, const struct report_options *options,
+static int add_hot(struct cli_page *page, const struct profile *profile, const struct view_options *options,
                    const struct cli_page_wish *wish, struct base_error *error)
 {
-    struct report_selection selection;
+    struct view_selection selection;
     struct base_error why = {0};
-    if (report_select(profile, options, &selection, &why) < 0)
+    if (view_select(profile, options, &selection, &why) < 0)
         return BASE_OK; /* no counter: nothing is hot */
     size_t count = 0;
     struct hot *hot = find_hot(profile, &selection, &count);
     int code = hot ? annotate_hot(page, profile, options, wish, hot, count, error) : no_memory(error);
     free(hot);
-    report_select_free(&selection);
+    view_select_free(&selection);
     return code;
 }
 
 /* --- all of it --- */
 
 static int add_difference(struct cli_page *page, const struct profile *profile,
-                          const struct report_options *options, const struct cli_page_wish *wish,
+                          const struct view_options *options, const struct cli_page_wish *wish,
                           struct base_error *error)
 {
-    const struct report_diff_run runs[] = {{page->against, wish->against}, {profile, options->file}};
-    struct report_diff_options view = {.view = REPORT_DIFF_FUNCTIONS,
-                                       .counter = options->counter,
-                                       .part = options->part,
-                                       .fail_above = -1,
-                                       .json = true};
+    const struct diff_run runs[] = {{page->against, wish->against}, {profile, options->file}};
+    struct diff_options view = {.view = DIFF_FUNCTIONS,
+                                .counter = options->counter,
+                                .part = options->part,
+                                .fail_above = -1,
+                                .json = true};
     struct base_text text = {0};
-    int code = report_diff_print(runs, 2, 1, &view, NULL, &text, error);
+    int code = diff_print(runs, 2, 1, &view, NULL, &text, error);
     if (code >= 0)
         code = add(page, "diff", &text, error);
     base_text_free(&text);
@@ -187,32 +189,32 @@ static int add_difference(struct cli_page *page, const struct profile *profile,
 
 /* The same part of the earlier profile, and what changed. */
 static int add_against(struct cli_page *page, const struct profile *profile,
-                       const struct report_options *options, const struct cli_page_wish *wish,
+                       const struct view_options *options, const struct cli_page_wish *wish,
                        struct base_error *error)
 {
     int code = cli_profile_load(wish->against, true, options->debuginfod, &page->against, error);
     if (code < 0)
         return code;
-    code = report_select(page->against, options, &page->part, error);
+    code = view_select(page->against, options, &page->part, error);
     if (code < 0)
         return base_fail_context(error, code, "%s", wish->against);
     return add_difference(page, profile, options, wish, error);
 }
 
-static int build(struct cli_page *page, const struct profile *profile, const struct report_options *options,
+static int build(struct cli_page *page, const struct profile *profile, const struct view_options *options,
                  const struct cli_page_wish *wish, struct base_error *error)
 {
-    struct report_options view = *options;
+    struct view_options view = *options;
     view.json = true;
-    view.view = REPORT_FLAT;
+    view.view = VIEW_FLAT;
     int code = add_report(page, "flat", profile, &view, error);
-    view.view = REPORT_LATENCY;
+    view.view = VIEW_LATENCY;
     if (code >= 0 && profile->latency_count > 1)
         code = add_report(page, "latency", profile, &view, error);
-    view.view = REPORT_FDS;
+    view.view = VIEW_FDS;
     if (code >= 0 && profile->descriptor_count > 1)
         code = add_report(page, "fds", profile, &view, error);
-    view.view = REPORT_LOSSES;
+    view.view = VIEW_LOSSES;
     if (code >= 0)
         code = add_report(page, "losses", profile, &view, error);
     if (code >= 0 && wish->annotated)
@@ -220,7 +222,7 @@ static int build(struct cli_page *page, const struct profile *profile, const str
     return code >= 0 && wish->against ? add_against(page, profile, options, wish, error) : code;
 }
 
-int cli_page_build(struct cli_page *page, const struct profile *profile, const struct report_options *options,
+int cli_page_build(struct cli_page *page, const struct profile *profile, const struct view_options *options,
                    const struct cli_page_wish *wish, struct export_options *export, struct base_error *error)
 {
     *page = (struct cli_page){0};

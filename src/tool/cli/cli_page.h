@@ -13,7 +13,7 @@
 #include "export.h"
 #include "export_timeline.h"
 #include "report.h"
-#include "report_select.h"
+#include "view_select.h"
 
 enum { CLI_PAGE_ANNOTATED = 20, CLI_PAGE_ANNOTATED_MOST = 1000 };
 
@@ -44,14 +44,14 @@ struct cli_page {
     struct export_document *documents;
     size_t count, capacity;
     struct profile *against;
-    struct report_selection part; /* of `against` */
+    struct view_selection part; /* of `against` */
     struct export_timeline timeline;
 };
 
 /* `options` has the filters, which hold for the earlier profile too, and the name of the file. Puts what it
  * makes into `export`, where it is good until cli_page_free. A report that makes no sense for this profile is
  * left out. On failure nothing is to be freed. */
-int cli_page_build(struct cli_page *page, const struct profile *profile, const struct report_options *options,
+int cli_page_build(struct cli_page *page, const struct profile *profile, const struct view_options *options,
                    const struct cli_page_wish *wish, struct export_options *export, struct base_error *error);
 void cli_page_free(struct cli_page *page);
 

@@ -6,8 +6,8 @@
 #include "cli_progress.h"
 #include "profile_period.h"
 #include "profile_store.h"
-#include "report_text.h"
 #include "sample_resolve.h"
+#include "view_text.h"
 
 struct loading {
     struct cli_progress progress;
@@ -92,7 +92,7 @@ int cli_profile_limit(const char *argument, double *percent, uint64_t *rows, str
 /* --- a part of the time --- */
 
 /* "1.5 s to 2 s" */
-static void describe_period(struct base_text *text, const struct report_part *part)
+static void describe_period(struct base_text *text, const struct view_part *part)
 {
     base_text_addf(text, "%.9g s to ", (double)part->from_ns / 1e9);
     if (part->to_ns)
@@ -118,7 +118,7 @@ static int check_times(const struct profile *profile, const char *file,
 }
 
 static int keep_period(struct profile *profile, struct profile_timeline_list *list,
-                       const struct report_part *part, struct base_error *error)
+                       const struct view_part *part, struct base_error *error)
 {
     const struct profile_period period = {part->from_ns, part->to_ns ? part->to_ns : UINT64_MAX};
     uint64_t all = list->count;
@@ -130,16 +130,16 @@ static int keep_period(struct profile *profile, struct profile_timeline_list *li
                            : base_fail(error, BASE_EUSAGE, "no sample is from %s; the last one is at %.6g s",
                                        base_text_string(&text), last);
     base_text_add(&text, ": ");
-    report_text_count(&text, list->count);
+    view_text_count(&text, list->count);
     base_text_add(&text, " of ");
-    report_text_count(&text, all);
+    view_text_count(&text, all);
     profile_set_metaf(profile, "period_notice", "only samples from %s%s", base_text_string(&text),
                       profile_counts_calls(profile) ? "; calls are of the whole recording" : "");
     base_text_free(&text);
     return code;
 }
 
-int cli_profile_period(struct profile *profile, const char *file, const struct report_part *part,
+int cli_profile_period(struct profile *profile, const char *file, const struct view_part *part,
                        const char *counter, struct base_error *error)
 {
     struct profile_timeline_list list = {0};

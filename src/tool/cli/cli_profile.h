@@ -41,7 +41,7 @@ int cli_profile_read_map(const struct base_option *option, const char *argument,
     }
 
 /* The options of every command that looks at a part: `member` names members of what the command reads into,
- * of which `part` is a struct report_part. */
+ * of which `part` is a struct view_part. */
 #define CLI_PROFILE_THREADS(member)                                                                          \
     {.name = "thread",                                                                                       \
      .kind = BASE_OPTION_TEXT,                                                                               \
@@ -80,7 +80,7 @@ int cli_profile_read_map(const struct base_option *option, const char *argument,
 /* Leaves of a profile that was loaded from `file` only the samples from part->from_ns to part->to_ns, if
  * these are set, and notes it for the header. `counter` is what was asked for, or NULL: one without times is
  * refused, and so are a profile without a timeline and a time without samples. */
-int cli_profile_period(struct profile *profile, const char *file, const struct report_part *part,
+int cli_profile_period(struct profile *profile, const char *file, const struct view_part *part,
                        const char *counter, struct base_error *error);
 
 /* Of every command that names functions: `member` names member debuginfod of what the command reads into. */

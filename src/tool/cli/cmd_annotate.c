@@ -2,12 +2,12 @@
 #include <stddef.h>
 #include <unistd.h>
 
+#include "annotate.h"
 #include "base_terminal.h"
 #include "base_text.h"
 #include "cli.h"
 #include "cli_pager.h"
 #include "cli_profile.h"
-#include "report.h"
 
 static const double DEFAULT_LIMIT = 1; /* percent of the function */
 enum { AROUND = 4, AROUND_MOST = 1000 };
@@ -15,7 +15,7 @@ enum { AROUND = 4, AROUND_MOST = 1000 };
 struct annotate_wish {
     int syntax, color;
     const char *counter;
-    struct report_part part;
+    struct view_part part;
     struct cli_profile_maps maps;
     double limit_percent;
     uint64_t around;
@@ -114,7 +114,7 @@ static int check(struct annotate_wish *wish, struct base_error *error)
 static int print(const struct profile *profile, const struct annotate_wish *wish, const char *function,
                  const char *file, struct base_error *error)
 {
-    struct report_annotation annotation = {
+    struct view_annotation annotation = {
         .function = function,
         .image = wish->part.image,
         .assembly = wish->assembly,
@@ -124,8 +124,8 @@ static int print(const struct profile *profile, const struct annotate_wish *wish
         .maps = wish->maps.items,
         .map_count = wish->maps.count,
     };
-    struct report_options options = {
-        .view = REPORT_ANNOTATE,
+    struct view_options options = {
+        .view = VIEW_ANNOTATE,
         .counter = wish->counter,
         .limit_percent = wish->limit_percent,
         .part = {.thread = wish->part.thread,
@@ -140,7 +140,7 @@ static int print(const struct profile *profile, const struct annotate_wish *wish
         .annotation = &annotation,
     };
     struct base_text text = {0};
-    int result = report_print(profile, &options, &text, error);
+    int result = annotate_print(profile, &options, &text, error);
     int status = result < 0 ? cli_fail(error) : cli_pager_show(&text, wish->pager && !wish->json);
     base_text_free(&text);
     return status;

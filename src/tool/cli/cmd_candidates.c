@@ -118,8 +118,8 @@ static int check(const struct candidates_wish *wish, struct base_error *error)
 static int print(const struct profile *profile, const struct candidates_wish *wish, const char *file,
                  struct base_error *error)
 {
-    struct report_options options = {
-        .view = REPORT_CANDIDATES,
+    struct view_options options = {
+        .view = VIEW_CANDIDATES,
         .limit_percent = wish->limit_percent,
         .limit_rows = wish->limit_rows,
         .json = wish->json,

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base_array.h"
 #include "cli.h"
 #include "cli_completion.h"
 #include "cli_output.h"
@@ -32,22 +31,19 @@ static const struct base_options_command completion_command = {
 /* --- the commands there are --- */
 
 struct commands {
+    const struct cli_listed *all;
     struct cli_named *items;
-    cli_command **run;
-    size_t count, capacity, run_capacity;
-    bool failed;
+    size_t count;
 };
 
-static void add_command(void *context, const char *name, const char *summary, cli_command *run)
+static bool list_commands(struct commands *commands, const struct cli_listed *all, size_t count)
 {
-    struct commands *commands = context;
-    if (!base_array_room(commands->items, commands->count, commands->capacity) ||
-        !base_array_room(commands->run, commands->count, commands->run_capacity)) {
-        commands->failed = true;
-        return;
-    }
-    commands->run[commands->count] = run;
-    commands->items[commands->count++] = (struct cli_named){name, summary};
+    commands->all = all;
+    commands->count = count;
+    commands->items = calloc(count, sizeof *commands->items);
+    for (size_t i = 0; commands->items && i < count; i++)
+        commands->items[i] = (struct cli_named){all[i].name, all[i].summary};
+    return commands->items;
 }
 
 /* --- the script --- */
@@ -66,7 +62,7 @@ static int print_parts(const struct commands *commands, enum cli_shell shell)
     for (size_t i = 0; i < commands->count && status == CLI_OK; i++) {
         char *name = strdup(commands->items[i].name), *request = strdup(cli_completion_request(shell));
         char *arguments[] = {name, request, NULL};
-        status = name && request ? commands->run[i](2, arguments) : CLI_FAILED;
+        status = name && request ? commands->all[i].run(2, arguments) : CLI_FAILED;
         free(name);
         free(request);
     }
@@ -98,7 +94,7 @@ static int find_shell(const char *name, enum cli_shell *shell, struct base_error
                      name);
 }
 
-int cmd_completion(int argc, char **argv)
+int cmd_completion(int argc, char **argv, const struct cli_listed *all, size_t count)
 {
     struct base_options_rest rest;
     struct base_error error = {0};
@@ -110,14 +106,12 @@ int cmd_completion(int argc, char **argv)
         return status;
     if (find_shell(rest.arguments[0], &shell, &error) < 0)
         return cli_fail(&error);
-    cli_each_command(add_command, &commands);
-    if (commands.failed) {
+    if (!list_commands(&commands, all, count)) {
         base_fail(&error, BASE_ENOMEM, "out of memory");
         status = cli_fail(&error);
     } else {
         status = print_script(&commands, shell);
     }
     free(commands.items);
-    free(commands.run);
     return status;
 }

@@ -11,7 +11,7 @@
 #include "cli_pager.h"
 #include "cli_profile.h"
 #include "cli_progress.h"
-#include "report_diff.h"
+#include "diff.h"
 
 static const double DEFAULT_LIMIT = 0.5; /* percent */
 enum { GATE_FAILED = 1 };
@@ -19,7 +19,7 @@ enum { GATE_FAILED = 1 };
 struct diff_wish {
     int view, color;
     const char *counter;
-    struct report_part part;
+    struct view_part part;
     double fail_above, limit_percent;
     uint64_t limit_rows;
     bool total, significant, json, debuginfod, pager;
@@ -63,15 +63,11 @@ static const struct base_option diff_options[] = {
      .kind = BASE_OPTION_FLAG,
      MEMBER(total),
      .help = "functions with all they call (default: the functions themselves)"},
-    {.name = "paths",
-     .kind = BASE_OPTION_SET,
-     MEMBER(view),
-     .value = REPORT_DIFF_PATHS,
-     .help = "whole stacks"},
+    {.name = "paths", .kind = BASE_OPTION_SET, MEMBER(view), .value = DIFF_PATHS, .help = "whole stacks"},
     {.name = "edges",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
-     .value = REPORT_DIFF_EDGES,
+     .value = DIFF_EDGES,
      .help = "exact calls, by caller and callee"},
     {.kind = BASE_OPTION_HEADING, .help = "Only a part"},
     CLI_PROFILE_THREADS(MEMBER),
@@ -128,20 +124,20 @@ static int check(struct diff_wish *wish, struct base_error *error)
 {
     if (wish->view >= 0 && wish->total)
         return base_fail(error, BASE_EUSAGE, "diff: --total is for functions, not for --paths or --edges");
-    if (wish->view == REPORT_DIFF_EDGES && wish->counter)
+    if (wish->view == DIFF_EDGES && wish->counter)
         return base_fail(error, BASE_EUSAGE, "diff: --edges has no --counter: it compares calls");
     if (wish->part.cpus &&
-        (wish->view == REPORT_DIFF_EDGES || (wish->counter && !strcmp(wish->counter, PROFILE_CALLS))))
+        (wish->view == DIFF_EDGES || (wish->counter && !strcmp(wish->counter, PROFILE_CALLS))))
         return base_fail(error, BASE_EUSAGE, "diff: calls have no --cpu: they are counted by thread");
     if (wish->view < 0)
-        wish->view = REPORT_DIFF_FUNCTIONS;
+        wish->view = DIFF_FUNCTIONS;
     return BASE_OK;
 }
 
 /* --- the runs --- */
 
 struct runs {
-    struct report_diff_run *items;
+    struct diff_run *items;
     char **names; /* of the files, malloc */
     size_t count, capacity, name_capacity, old_count;
 };
@@ -174,7 +170,7 @@ static int load_one(struct runs *runs, const char *name, size_t length, bool deb
         return code;
     }
     runs->names[runs->count] = file;
-    runs->items[runs->count++] = (struct report_diff_run){profile, file};
+    runs->items[runs->count++] = (struct diff_run){profile, file};
     return BASE_OK;
 }
 
@@ -194,11 +190,11 @@ static int load_side(struct runs *runs, const char *list, bool debuginfod, struc
 
 /* --- the command --- */
 
-static int show(const struct runs *runs, const struct diff_wish *wish, struct report_diff_gate *gate,
+static int show(const struct runs *runs, const struct diff_wish *wish, struct diff_gate *gate,
                 struct cli_progress *progress, struct base_error *error)
 {
-    struct report_diff_options options = {
-        .view = (enum report_diff_view)wish->view,
+    struct diff_options options = {
+        .view = (enum diff_view)wish->view,
         .counter = wish->counter,
         .part = wish->part,
         .total = wish->total,
@@ -213,14 +209,14 @@ static int show(const struct runs *runs, const struct diff_wish *wish, struct re
     };
     struct base_text text = {0};
     cli_progress_show(progress, "comparing", 0, 0);
-    int code = report_diff_print(runs->items, runs->count, runs->old_count, &options, gate, &text, error);
+    int code = diff_print(runs->items, runs->count, runs->old_count, &options, gate, &text, error);
     cli_progress_end(progress);
     int status = code < 0 ? cli_fail(error) : cli_pager_show(&text, wish->pager && !wish->json);
     base_text_free(&text);
     return status;
 }
 
-static int judge(const struct diff_wish *wish, const struct report_diff_gate *gate, int status)
+static int judge(const struct diff_wish *wish, const struct diff_gate *gate, int status)
 {
     if (status != CLI_OK || !gate->failed)
         return status;
@@ -235,7 +231,7 @@ int cmd_diff(int argc, char **argv)
     struct base_options_rest rest;
     struct base_error error = {0};
     struct runs runs = {0};
-    struct report_diff_gate gate = {0};
+    struct diff_gate gate = {0};
     struct cli_progress progress = cli_progress_begin();
     int status;
     if (!cli_parse(&diff_command, argc, argv, &wish, &rest, &status))

@@ -11,16 +11,17 @@
 #include "cli_output.h"
 #include "cli_page.h"
 #include "cli_profile.h"
+#include "cli_write.h"
 #include "export.h"
 #include "profile_heap.h"
 #include "profile_period.h"
-#include "report_select.h"
+#include "view_select.h"
 
 struct export_wish {
     int format, table;
     struct cli_page_wish page;
     const char *output, *counter;
-    struct report_part part;
+    struct view_part part;
     bool threads, inlines, samples, marks, debuginfod;
 };
 
@@ -193,7 +194,7 @@ static const char *choose_output(const struct export_wish *wish)
 static bool write_standard(void *context, const void *bytes, size_t length)
 {
     int *number = context;
-    bool written = cli_output_bytes(STDOUT_FILENO, bytes, length);
+    bool written = cli_write(STDOUT_FILENO, bytes, length);
     *number = written ? 0 : errno;
     return written;
 }
@@ -249,7 +250,7 @@ static int put(const struct profile *profile, const struct export_options *optio
 
 /* The page has reports in it beside the profile. */
 static int export_page(const struct profile *profile, const struct export_wish *wish,
-                       struct export_options *options, struct report_options *part, struct base_error *error)
+                       struct export_options *options, struct view_options *part, struct base_error *error)
 {
     struct cli_page page;
     part->file = options->file;
@@ -300,7 +301,7 @@ static int read_times(const struct profile *profile, const struct export_wish *w
 }
 
 static int write_part(const struct profile *profile, const struct export_wish *wish,
-                      struct report_options *part, struct export_options *options, struct base_error *error)
+                      struct view_options *part, struct export_options *options, struct base_error *error)
 {
     struct profile_timeline_list times = {0};
     if (read_times(profile, wish, options->file, &times, error) < 0) {
@@ -317,13 +318,13 @@ static int write_part(const struct profile *profile, const struct export_wish *w
 static int export_part(const struct profile *profile, const struct export_wish *wish, const char *file,
                        struct base_error *error)
 {
-    struct report_options part = {.part = wish->part, .counter = wish->counter};
+    struct view_options part = {.part = wish->part, .counter = wish->counter};
     uint32_t by_edge = profile_counts_calls(profile);
     bool calls = by_edge && wish->counter && !strcmp(wish->counter, PROFILE_CALLS);
-    struct report_selection selection;
+    struct view_selection selection;
     if (calls) /* of which reports have no selection */
         part.counter = NULL;
-    if (report_select(profile, &part, &selection, error) < 0)
+    if (view_select(profile, &part, &selection, error) < 0)
         return cli_fail(error);
     uint16_t counter = calls ? (uint16_t)by_edge : selection.counter;
     struct export_options options = {
@@ -342,7 +343,7 @@ static int export_part(const struct profile *profile, const struct export_wish *
     int status = check_counter(profile, wish, counter, file, error) < 0
                      ? cli_fail(error)
                      : write_part(profile, wish, &part, &options, error);
-    report_select_free(&selection);
+    view_select_free(&selection);
     return status;
 }
 

@@ -13,7 +13,7 @@
 #include "cli_progress.h"
 #include "profile_merge.h"
 #include "profile_store.h"
-#include "report_text.h"
+#include "view_text.h"
 
 struct merge_wish {
     const char *output;
@@ -173,7 +173,7 @@ static void tell_in_words(const struct profile *profile, const char *output, uin
 {
     struct base_text samples = {0};
     const char *origins = profile_meta(profile, "origins");
-    report_text_count(&samples, count_samples(profile));
+    view_text_count(&samples, count_samples(profile));
     cli_say("%s recording%s, %s samples -> %s (%llu kB)", origins ? origins : "0",
             origins && !strcmp(origins, "1") ? "" : "s", base_text_string(&samples), output,
             (unsigned long long)(bytes + 500) / 1000);

@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
+#include "annotate.h"
 #include "base_terminal.h"
 #include "base_text.h"
 #include "cli.h"
@@ -16,7 +17,7 @@ static const double UNSAID = -2;         /* not what cli_profile_limit says */
 struct report_wish {
     int view, by, color;
     const char *counter;
-    struct report_part part;
+    struct view_part part;
     double limit_percent;
     uint64_t limit_rows;
     bool lines, inlines, json, debuginfod, pager;
@@ -32,62 +33,62 @@ static int read_limit(const struct base_option *option, const char *argument, vo
 
 #define MEMBER(member) .offset = offsetof(struct report_wish, member)
 
-static const struct base_option report_options[] = {
+static const struct base_option view_options[] = {
     {.kind = BASE_OPTION_HEADING, .help = "Views"},
     {.name = "flat",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
-     .value = REPORT_FLAT,
+     .value = VIEW_FLAT,
      .help = "functions by the time in themselves (the default)"},
     {.name = "graph",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
-     .value = REPORT_GRAPH,
+     .value = VIEW_GRAPH,
      .help = "each function with its callers above and its callees below"},
     {.name = "tree",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
-     .value = REPORT_TREE,
+     .value = VIEW_TREE,
      .help = "the tree of calls from the outermost function inwards"},
     {.name = "paths",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
-     .value = REPORT_PATHS,
+     .value = VIEW_PATHS,
      .help = "the hottest whole stacks"},
     {.name = "edges",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
-     .value = REPORT_EDGES,
+     .value = VIEW_EDGES,
      .help = "who called whom how often, exactly (recorded with --calls)"},
     {.name = "loops",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
-     .value = REPORT_LOOPS,
+     .value = VIEW_LOOPS,
      .help = "the hottest loops of the program, found in its code"},
     {.name = "leaks",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
-     .value = REPORT_LEAKS,
+     .value = VIEW_LEAKS,
      .help = "the stacks whose memory was not released, the most first (recorded with --heap)"},
     {.name = "peak",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
-     .value = REPORT_PEAK,
+     .value = VIEW_PEAK,
      .help = "when each process held the most memory, and which stacks held it then"},
     {.name = "latency",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
-     .value = REPORT_LATENCY,
+     .value = VIEW_LATENCY,
      .help = "how long calls took, as percentiles and bars (recorded with --function)"},
     {.name = "fds",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
-     .value = REPORT_FDS,
+     .value = VIEW_FDS,
      .help = "descriptors open at the end, by the stacks that opened them (recorded with --fds)"},
     {.name = "losses",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
-     .value = REPORT_LOSSES,
+     .value = VIEW_LOSSES,
      .help = "everything that was not seen, counted, with the reasons; what of the calls was counted"},
     {.kind = BASE_OPTION_HEADING, .help = "What the rows are"},
     {.name = "by",
@@ -140,7 +141,7 @@ static const struct base_options_command report_command = {
     .name = "tally report",
     .synopsis = {"[OPTIONS] [FILE]"},
     .summary = "Show where the time went. FILE is a profile that tally record left (default tally.out).",
-    .options = report_options,
+    .options = view_options,
     .maximum_arguments = 1,
     .arguments = "FILE",
     .notes = report_notes,
@@ -149,19 +150,19 @@ static const struct base_options_command report_command = {
 /* Lines cost time; not every view shows them. */
 static bool shows_lines(const struct report_wish *wish)
 {
-    return wish->by == REPORT_BY_LINE || wish->view == REPORT_TREE || wish->lines || wish->inlines;
+    return wish->by == VIEW_BY_LINE || wish->view == VIEW_TREE || wish->lines || wish->inlines;
 }
 
 /* What is of the whole recording. */
 static const char *view_without_times(const struct report_wish *wish)
 {
-    return wish->view == REPORT_EDGES     ? "--edges"
-           : wish->view == REPORT_LEAKS   ? "--leaks"
-           : wish->view == REPORT_PEAK    ? "--peak"
-           : wish->view == REPORT_LATENCY ? "--latency"
-           : wish->view == REPORT_FDS     ? "--fds"
-           : wish->view == REPORT_LOSSES  ? "--losses"
-                                          : NULL;
+    return wish->view == VIEW_EDGES     ? "--edges"
+           : wish->view == VIEW_LEAKS   ? "--leaks"
+           : wish->view == VIEW_PEAK    ? "--peak"
+           : wish->view == VIEW_LATENCY ? "--latency"
+           : wish->view == VIEW_FDS     ? "--fds"
+           : wish->view == VIEW_LOSSES  ? "--losses"
+                                        : NULL;
 }
 
 /* What would be ignored is refused. */
@@ -170,45 +171,45 @@ static int check(struct report_wish *wish, struct base_error *error)
     if ((wish->part.from_ns || wish->part.to_ns) && view_without_times(wish))
         return base_fail(error, BASE_EUSAGE, "report: --from and --to are of samples, and %s is not",
                          view_without_times(wish));
-    if (wish->by >= 0 && wish->view >= 0 && wish->view != REPORT_FLAT && wish->view != REPORT_EDGES)
+    if (wish->by >= 0 && wish->view >= 0 && wish->view != VIEW_FLAT && wish->view != VIEW_EDGES)
         return base_fail(error, BASE_EUSAGE,
                          "report: --by is for --flat and --edges: the other views are of functions");
-    if (wish->by == REPORT_BY_CPU && wish->view == REPORT_EDGES)
+    if (wish->by == VIEW_BY_CPU && wish->view == VIEW_EDGES)
         return base_fail(error, BASE_EUSAGE, "report: --edges is not --by cpu: calls are counted by thread");
-    bool held = wish->view == REPORT_LEAKS || wish->view == REPORT_PEAK || wish->view == REPORT_FDS;
+    bool held = wish->view == VIEW_LEAKS || wish->view == VIEW_PEAK || wish->view == VIEW_FDS;
     if (held && wish->counter)
         return base_fail(error, BASE_EUSAGE,
                          "report: --leaks, --peak and --fds have no --counter: each has its own");
-    if (wish->lines && wish->view != REPORT_PATHS && !held)
+    if (wish->lines && wish->view != VIEW_PATHS && !held)
         return base_fail(error, BASE_EUSAGE, "report: --lines goes with --paths (--flat has --by line)");
-    if (wish->view == REPORT_EDGES && wish->part.cpus)
+    if (wish->view == VIEW_EDGES && wish->part.cpus)
         return base_fail(error, BASE_EUSAGE, "report: --edges has no --cpu: calls are counted by thread");
-    if (wish->view == REPORT_EDGES && wish->counter)
+    if (wish->view == VIEW_EDGES && wish->counter)
         return base_fail(error, BASE_EUSAGE, "report: --edges has no --counter: it shows calls");
-    if (wish->view == REPORT_LATENCY && (wish->counter || wish->inlines))
+    if (wish->view == VIEW_LATENCY && (wish->counter || wish->inlines))
         return base_fail(error, BASE_EUSAGE,
                          "report: --latency has no --counter and no --inlines: it shows calls of functions");
-    if (wish->view == REPORT_LATENCY && (wish->part.thread || wish->part.cpus))
+    if (wish->view == VIEW_LATENCY && (wish->part.thread || wish->part.cpus))
         return base_fail(error, BASE_EUSAGE,
                          "report: --latency has no --thread and no --cpu: calls are timed by process");
-    if (wish->view == REPORT_FDS && (wish->part.thread || wish->part.cpus))
+    if (wish->view == VIEW_FDS && (wish->part.thread || wish->part.cpus))
         return base_fail(error, BASE_EUSAGE,
                          "report: --fds has no --thread and no --cpu: descriptors are a process's");
     if (wish->view < 0)
-        wish->view = REPORT_FLAT;
+        wish->view = VIEW_FLAT;
     if (wish->limit_percent == UNSAID) /* functions that were named, some inside others: all of them */
-        wish->limit_percent = wish->view == REPORT_LATENCY ? 0 : DEFAULT_LIMIT;
+        wish->limit_percent = wish->view == VIEW_LATENCY ? 0 : DEFAULT_LIMIT;
     if (wish->by < 0)
-        wish->by = REPORT_BY_FUNCTION;
+        wish->by = VIEW_BY_FUNCTION;
     return BASE_OK;
 }
 
 static int print(const struct profile *profile, const struct report_wish *wish, const char *file,
                  struct cli_progress *progress, struct base_error *error)
 {
-    struct report_options options = {
-        .view = (enum report_view)wish->view,
-        .by = (enum report_by)wish->by,
+    struct view_options options = {
+        .view = (enum view_kind)wish->view,
+        .by = (enum view_by)wish->by,
         .counter = wish->counter,
         .limit_percent = wish->limit_percent,
         .limit_rows = wish->limit_rows,
@@ -224,7 +225,8 @@ static int print(const struct profile *profile, const struct report_wish *wish, 
     };
     struct base_text text = {0};
     cli_progress_show(progress, "adding up", 0, 0);
-    int result = report_print(profile, &options, &text, error);
+    int result =
+        (options.view == VIEW_LOOPS ? annotate_print : report_print)(profile, &options, &text, error);
     cli_progress_end(progress);
     int status = result < 0 ? cli_fail(error) : cli_pager_show(&text, wish->pager && !wish->json);
     base_text_free(&text);

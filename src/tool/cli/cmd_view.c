@@ -18,11 +18,11 @@
 #include "cli_profile.h"
 #include "cli_serve.h"
 #include "export.h"
-#include "report_select.h"
+#include "view_select.h"
 
 struct view_wish {
     const char *counter;
-    struct report_part part;
+    struct view_part part;
     struct cli_page_wish page;
     uint64_t port;
     bool browser, debuginfod;
@@ -83,12 +83,12 @@ static bool keep(void *context, const void *bytes, size_t length)
     return !page->failed;
 }
 
-static int write_page(const struct profile *profile, const struct view_wish *wish,
-                      struct report_options *part, struct base_text *text, struct base_error *error)
+static int write_page(const struct profile *profile, const struct view_wish *wish, struct view_options *part,
+                      struct base_text *text, struct base_error *error)
 {
-    struct report_selection selection;
+    struct view_selection selection;
     struct cli_page page;
-    int code = report_select(profile, part, &selection, error);
+    int code = view_select(profile, part, &selection, error);
     if (code < 0)
         return code;
     struct export_options options = {
@@ -106,7 +106,7 @@ static int write_page(const struct profile *profile, const struct view_wish *wis
             code = base_fail(error, BASE_ENOMEM, "out of memory for the page");
         cli_page_free(&page);
     }
-    report_select_free(&selection);
+    view_select_free(&selection);
     return code;
 }
 
@@ -114,7 +114,7 @@ static int make_page(const char *file, const struct view_wish *wish, struct base
                      struct base_error *error)
 {
     struct profile *profile = NULL;
-    struct report_options part = {
+    struct view_options part = {
         .part = wish->part, .counter = wish->counter, .file = file, .debuginfod = wish->debuginfod};
     if (!export_has_page())
         return base_fail(error, BASE_EUNSUPPORTED,

@@ -28,6 +28,8 @@ struct command {
     unsigned flags;
 };
 
+static cli_command complete; /* lists the commands, itself among them */
+
 static const struct command commands[] = {
     {"record", cmd_record, "run a program, or attach, and record where its time goes", 0},
     {"report", cmd_report, "show where the time went", PRINTS},
@@ -43,15 +45,16 @@ static const struct command commands[] = {
     {"detach", cmd_detach, "remove what a killed tally left in running processes", PRINTS},
     {"list", cmd_list, "list what this machine can measure", PRINTS},
     {"doctor", cmd_doctor, "find out what keeps Tally from measuring, and the remedy", PRINTS},
-    {"completion", cmd_completion, "print completions for bash, zsh or fish", PRINTS},
+    {"completion", complete, "print completions for bash, zsh or fish", PRINTS},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-void cli_each_command(void (*each)(void *context, const char *name, const char *summary, cli_command *run),
-                      void *context)
+static int complete(int argc, char **argv)
 {
+    struct cli_listed listed[COMMANDS];
     for (int i = 0; i < COMMANDS; i++)
-        each(context, commands[i].name, commands[i].summary, commands[i].run);
+        listed[i] = (struct cli_listed){commands[i].name, commands[i].summary, commands[i].run};
+    return cmd_completion(argc, argv, listed, COMMANDS);
 }
 
 static const struct command *find(const char *name)

@@ -179,15 +179,8 @@ static void follow_branch(struct maker *maker, struct code_block *block, uint32_
 
 static const struct code_switch *table_of(const struct maker *maker, size_t number)
 {
-    size_t low = 0, high = maker->table_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (maker->jumps[middle] < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < maker->table_count && maker->jumps[low] == number ? &maker->tables[low] : NULL;
+    size_t at = base_search_count(maker->jumps, maker->table_count, sizeof *maker->jumps, 0, number, false);
+    return at < maker->table_count && maker->jumps[at] == number ? &maker->tables[at] : NULL;
 }
 
 static void follow_table(struct maker *maker, struct code_block *block, const struct code_switch *table)

@@ -30,16 +30,6 @@ static struct export_column *list_columns(const struct profile *profile, const u
     return list;
 }
 
-void export_column_name(const struct export_job *job, const struct export_column *column,
-                        struct base_text *out)
-{
-    size_t sampled = job->column_count - job->counter_count;
-    if (!column->samples || sampled > 1)
-        base_text_add(out, profile_text(job->profile, job->profile->counters[column->counter].name));
-    if (column->samples)
-        base_text_add(out, sampled > 1 ? ".samples" : "samples");
-}
-
 static bool write_format(struct export_job *job)
 {
     switch (job->options->format) {

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "export_column.h"
 #include "export_formats.h"
 #include "export_tree.h"
 #include "profile_extent.h"

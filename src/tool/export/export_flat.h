@@ -11,7 +11,7 @@
 struct export_flat {
     struct export_figure *self, *total; /* by function of the tree's frames */
     struct export_figure all;           /* everything that was taken */
-    double effective;                   /* samples that carry its evidence (report_select.c has the source) */
+    double effective;                   /* samples that carry its evidence (view_select.c has the source) */
     size_t count;
 };
 

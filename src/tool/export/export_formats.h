@@ -28,10 +28,6 @@ struct export_job {
     size_t column_count;
 };
 
-/* "time.cpu"; "samples", or "time.cpu.samples" when several counters are sampled. */
-void export_column_name(const struct export_job *job, const struct export_column *column,
-                        struct base_text *out);
-
 bool export_callgrind(struct export_job *job);
 bool export_csv(struct export_job *job);
 bool export_firefox(struct export_job *job);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base_json.h"
 #include "base_utf8.h"
 
 enum { DIGITS = 20 };
@@ -57,8 +58,6 @@ static void add_special(struct base_text *out, uint32_t character, enum export_e
 {
     if (escape == EXPORT_ESCAPE_CSV)
         base_text_add(out, "\"\"");
-    else if (escape == EXPORT_ESCAPE_JSON)
-        base_text_addf(out, character == '"' || character == '\\' ? "\\%c" : "\\u%04x", (int)character);
     else if (character == ';')
         base_text_add(out, ":");
     else if (character < 0x100)
@@ -71,9 +70,6 @@ static bool is_special(uint32_t character, enum export_escape escape)
 {
     if (escape == EXPORT_ESCAPE_CSV)
         return character == '"';
-    if (escape == EXPORT_ESCAPE_JSON)
-        return character == '"' || character == '\\' ||
-               (character < 0x10000 && !base_utf8_printable(character));
     return (character == ';' && escape == EXPORT_ESCAPE_FOLDED) || !base_utf8_printable(character);
 }
 
@@ -99,8 +95,6 @@ static void add_characters(struct base_text *out, const char *name, enum export_
 /* RFC 4180; fields with blanks at an end are quoted too, some readers would strip them. */
 static bool is_quoted(const char *name, enum export_escape escape)
 {
-    if (escape == EXPORT_ESCAPE_JSON)
-        return true;
     size_t length = strlen(name);
     return escape == EXPORT_ESCAPE_CSV &&
            (strpbrk(name, ",\"\r\n") || (length && (name[0] == ' ' || name[length - 1] == ' ')));
@@ -108,6 +102,10 @@ static bool is_quoted(const char *name, enum export_escape escape)
 
 void export_output_escape(struct base_text *out, const char *name, enum export_escape escape)
 {
+    if (escape == EXPORT_ESCAPE_JSON) {
+        base_json_quote(out, name);
+        return;
+    }
     bool quoted = is_quoted(name, escape);
     base_text_add(out, quoted ? "\"" : "");
     add_characters(out, name, escape);

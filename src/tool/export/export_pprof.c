@@ -15,6 +15,7 @@
 
 #include "base_array.h"
 #include "base_map.h"
+#include "export_column.h"
 #include "export_formats.h"
 #include "export_frames.h"
 #include "export_gzip.h"

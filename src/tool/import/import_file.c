@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include "base_array.h"
+#include "base_read.h"
 
 enum { PIECE = 65536, WINDOW_GZIP = 15 + 16 };
 
@@ -22,23 +23,18 @@ static bool grow(uint8_t **bytes, size_t *capacity, size_t length)
 
 /* --- reading --- */
 
-static int read_all(int fd, const char *name, struct import_file *file, struct base_error *error)
+static int read_whole(int fd, const char *name, struct import_file *file, struct base_error *error)
 {
-    uint8_t *bytes = NULL;
-    size_t capacity = 0, length = 0;
-    ssize_t got = 0;
-    do {
-        length += (size_t)got;
-        if (!grow(&bytes, &capacity, length)) {
-            free(bytes);
-            return base_fail(error, BASE_ENOMEM, "out of memory");
-        }
-        got = read(fd, bytes + length, PIECE);
-    } while (got > 0 || (got < 0 && errno == EINTR && !(got = 0)));
-    if (got < 0) {
-        free(bytes);
-        return base_fail_errno(error, errno, "cannot read %s", name);
+    struct base_text text = {0};
+    int result = base_read(fd, SIZE_MAX, &text);
+    size_t length = text.length;
+    if (result < 0 && result != -ENOMEM) {
+        base_text_free(&text);
+        return base_fail_errno(error, -result, "cannot read %s", name);
     }
+    uint8_t *bytes = (uint8_t *)base_text_detach(&text);
+    if (!bytes)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
     file->bytes = file->memory = bytes;
     file->size = length;
     return BASE_OK;
@@ -53,10 +49,10 @@ static int take(int fd, const char *name, struct import_file *file, struct base_
     if (S_ISDIR(status.st_mode))
         return base_fail(error, BASE_EFORMAT, "%s is a folder", name);
     if (!S_ISREG(status.st_mode) || status.st_size <= 0)
-        return read_all(fd, name, file, error);
+        return read_whole(fd, name, file, error);
     void *map = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
-        return read_all(fd, name, file, error);
+        return read_whole(fd, name, file, error);
     file->descriptor = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     file->bytes = file->map = map;
     file->size = file->mapped = (size_t)status.st_size;

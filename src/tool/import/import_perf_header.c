@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_quote.h"
 #include "import_perf.h"
 
 /* Numbers of features, as perf has them. */
@@ -152,20 +153,6 @@ const struct elf_build_id *import_perf_build_id(const struct import_perf *perf, 
 
 /* --- the rest --- */
 
-static void add_word(struct base_text *line, const char *word)
-{
-    bool quoted = !*word || strpbrk(word, " \t\n'\"\\$;&|<>()*?#");
-    base_text_add(line, line->length ? " " : "");
-    if (!quoted) {
-        base_text_add(line, word);
-        return;
-    }
-    base_text_add(line, "'");
-    for (; *word; word++)
-        base_text_add(line, *word == '\'' ? "'\\''" : (char[]){*word, 0});
-    base_text_add(line, "'");
-}
-
 static char *read_command(struct cursor cursor)
 {
     struct base_text line = {0};
@@ -173,7 +160,7 @@ static char *read_command(struct cursor cursor)
     for (uint32_t i = 0; i < count && !cursor.past; i++) {
         char *word = take_string(&cursor);
         if (word)
-            add_word(&line, word);
+            base_quote_word(&line, word);
         free(word);
     }
     return base_text_detach(&line);

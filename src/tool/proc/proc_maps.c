@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "base_read.h"
 #include "base_text.h"
 
 void proc_maps_free(struct proc_maps *maps)
@@ -97,20 +98,12 @@ int proc_maps_parse(const char *text, struct proc_maps *maps, struct base_error 
     return BASE_OK;
 }
 
-static int read_file(const char *path, pid_t pid, struct base_text *text, struct base_error *error)
+static int read_text(const char *path, pid_t pid, struct base_text *text, struct base_error *error)
 {
-    char bytes[16384];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return base_fail_errno(error, errno, "mappings of process %d", (int)pid);
-    ssize_t got;
-    while ((got = read(fd, bytes, sizeof bytes)) > 0)
-        base_text_add_bytes(text, bytes, (size_t)got);
-    int number = errno;
-    close(fd);
-    if (got < 0)
-        return base_fail_errno(error, number, "mappings of process %d", (int)pid);
-    return text->failed ? base_fail(error, BASE_ENOMEM, "out of memory") : BASE_OK;
+    int result = base_read_file(path, SIZE_MAX, text);
+    if (result == -ENOMEM)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    return result < 0 ? base_fail_errno(error, -result, "mappings of process %d", (int)pid) : BASE_OK;
 }
 
 /* As any thread that lives sees them. One that ends meanwhile is passed over. */
@@ -121,7 +114,7 @@ static void read_others(pid_t pid, struct base_text *text)
     DIR *directory = opendir(path);
     for (struct dirent *entry; directory && !text->length && (entry = readdir(directory));) {
         snprintf(path, sizeof path, "/proc/%d/task/%s/maps", (int)pid, entry->d_name);
-        read_file(path, pid, text, NULL);
+        read_text(path, pid, text, NULL);
     }
     if (directory)
         closedir(directory);
@@ -133,7 +126,7 @@ int proc_maps_read(pid_t pid, struct proc_maps *maps, struct base_error *error)
     struct base_text text = {0};
     *maps = (struct proc_maps){0};
     snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
-    int result = read_file(path, pid, &text, error);
+    int result = read_text(path, pid, &text, error);
     if (result == BASE_OK && !text.length)
         read_others(pid, &text);
     if (result == BASE_OK)

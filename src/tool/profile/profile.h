@@ -366,6 +366,4 @@ uint64_t profile_timeline_size(const struct profile *profile, uint64_t *bytes);
  * files. */
 int profile_check(const struct profile *profile, struct base_error *error);
 
-size_t profile_memory(const struct profile *profile); /* bytes held */
-
 #endif

@@ -219,21 +219,6 @@ void profile_set_uncovered(struct profile *profile, uint32_t image, uint64_t add
 
 /* --- its index --- */
 
-static size_t map_memory(const struct base_map *map)
-{
-    return map->capacity * sizeof *map->entries;
-}
-
-size_t profile_coverage_memory(const struct profile *profile)
-{
-    const struct profile_coverage_index *index = &profile->self->coverage_index;
-    size_t bytes = map_memory(&index->coverage) + map_memory(&index->left) + map_memory(&index->images) +
-                   index->item_capacity * sizeof *index->items;
-    for (size_t i = 0; i < index->item_count; i++)
-        bytes += map_memory(&index->items[i].functions);
-    return bytes;
-}
-
 void profile_coverage_free(struct profile *profile)
 {
     struct profile_coverage_index *index = &profile->self->coverage_index;

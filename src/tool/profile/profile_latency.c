@@ -97,15 +97,6 @@ bool profile_add_latency_calls(struct profile *profile, uint32_t latency, uint32
     return true;
 }
 
-size_t profile_latency_memory(const struct profile *profile)
-{
-    const struct profile_private *self = profile->self;
-    const struct profile_latency_index *index = &self->latency_index;
-    return self->latency_capacity * sizeof *profile->latencies +
-           self->latency_bucket_capacity * sizeof *profile->latency_buckets +
-           (index->latencies.capacity + index->buckets.capacity) * sizeof *index->latencies.entries;
-}
-
 void profile_latency_free(struct profile *profile)
 {
     base_map_free(&profile->self->latency_index.latencies);

@@ -137,6 +137,12 @@ static inline bool profile_node_lives(const struct profile *profile, size_t node
     return node && profile->nodes[node].address;
 }
 
+/* Samples on it, and on what would be below it, are counted as folded. */
+static inline bool profile_node_is_folded(const struct profile *profile, uint32_t node)
+{
+    return profile->folded_address && profile->nodes[node].address == profile->folded_address;
+}
+
 /* Adds a string without looking for it (loading); 0 when memory ran out. */
 uint32_t profile_string_append(struct profile *profile, const char *text, size_t length);
 
@@ -148,12 +154,10 @@ bool profile_fold(struct profile *profile, uint32_t keep);
 uint32_t profile_folded_address(struct profile *profile);
 
 /* --- profile_coverage.c --- */
-size_t profile_coverage_memory(const struct profile *profile); /* of its index */
-void profile_coverage_free(struct profile *profile);           /* likewise */
+void profile_coverage_free(struct profile *profile); /* its index */
 
 /* --- profile_latency.c --- */
-size_t profile_latency_memory(const struct profile *profile); /* of its rows and their index */
-void profile_latency_free(struct profile *profile);           /* of the index */
+void profile_latency_free(struct profile *profile); /* its index */
 
 /* --- profile_cells.c --- */
 void profile_cells_dirty(struct profile *profile, uint32_t cell);

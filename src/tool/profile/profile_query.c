@@ -1,3 +1,4 @@
+#include "base_json.h"
 #include "profile_store.h"
 
 #include <math.h>
@@ -29,6 +30,12 @@ static int only_reading(void *context, int action, const char *first, const char
 
 /* --- output --- */
 
+struct printer {
+    FILE *out;
+    enum profile_query_format format;
+    struct base_text quoted; /* of one value */
+};
+
 /* For a terminal: what must not reach one as it is, and what would end the value, has an escape. */
 static void print_plain(FILE *out, const char *text)
 {
@@ -58,38 +65,30 @@ static void print_csv(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* A profile may come from a stranger: bytes that are no UTF-8 would make the whole output no JSON. */
-static void print_json_text(FILE *out, const char *text)
+/* A profile may come from a stranger: bytes that are not UTF-8 would make the whole output no JSON. */
+static void print_json_text(struct printer *printer, const char *text)
 {
-    fputc('"', out);
-    for (size_t length; *text; text += length) {
-        uint32_t character = base_utf8_next(text, &length);
-        if (character == BASE_UTF8_INVALID)
-            fputs("\\ufffd", out);
-        else if (character == '"' || character == '\\')
-            fprintf(out, "\\%c", (char)character);
-        else if (character < 32)
-            fprintf(out, "\\u%04x", (unsigned)character);
-        else
-            fwrite(text, 1, length, out);
-    }
-    fputc('"', out);
+    base_text_clear(&printer->quoted);
+    base_json_quote(&printer->quoted, text);
+    fputs(base_text_string(&printer->quoted), printer->out);
 }
 
-static void print_json_value(FILE *out, sqlite3_stmt *row, int column)
+static void print_json_value(struct printer *printer, sqlite3_stmt *row, int column)
 {
     const char *text = (const char *)sqlite3_column_text(row, column);
     int type = sqlite3_column_type(row, column);
     if (type == SQLITE_NULL || !text)
-        fputs("null", out);
+        fputs("null", printer->out);
     else if (type == SQLITE_INTEGER || (type == SQLITE_FLOAT && isfinite(sqlite3_column_double(row, column))))
-        fputs(text, out);
+        fputs(text, printer->out);
     else
-        print_json_text(out, text);
+        print_json_text(printer, text);
 }
 
-static void print_row(FILE *out, sqlite3_stmt *row, enum profile_query_format format, bool first)
+static void print_row(struct printer *printer, sqlite3_stmt *row, bool first)
 {
+    FILE *out = printer->out;
+    enum profile_query_format format = printer->format;
     int columns = sqlite3_column_count(row);
     if (format == PROFILE_QUERY_JSON)
         fputs(first ? "\n  {" : ",\n  {", out);
@@ -98,9 +97,9 @@ static void print_row(FILE *out, sqlite3_stmt *row, enum profile_query_format fo
         if (i)
             fputs(format == PROFILE_QUERY_JSON ? ", " : format == PROFILE_QUERY_CSV ? "," : "\t", out);
         if (format == PROFILE_QUERY_JSON) {
-            print_json_text(out, sqlite3_column_name(row, i));
+            print_json_text(printer, sqlite3_column_name(row, i));
             fputs(": ", out);
-            print_json_value(out, row, i);
+            print_json_value(printer, row, i);
         } else if (format == PROFILE_QUERY_CSV) {
             print_csv(out, text ? text : "");
         } else {
@@ -127,6 +126,7 @@ static void print_names(FILE *out, sqlite3_stmt *statement, enum profile_query_f
 static int print_rows(sqlite3 *db, sqlite3_stmt *statement, enum profile_query_format format, FILE *out,
                       struct base_error *error)
 {
+    struct printer printer = {.out = out, .format = format};
     bool first = true;
     int code;
     if (format == PROFILE_QUERY_JSON)
@@ -134,11 +134,15 @@ static int print_rows(sqlite3 *db, sqlite3_stmt *statement, enum profile_query_f
     else
         print_names(out, statement, format);
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-        print_row(out, statement, format, first);
+        print_row(&printer, statement, first);
         first = false;
     }
     if (format == PROFILE_QUERY_JSON)
         fputs(first ? "]\n" : "\n]\n", out);
+    bool failed = printer.quoted.failed;
+    base_text_free(&printer.quoted);
+    if (failed)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
     return code == SQLITE_DONE ? BASE_OK : base_fail(error, BASE_EFORMAT, "%s", sqlite3_errmsg(db));
 }
 

@@ -6,6 +6,8 @@
  * function whose calls were not counted cannot be charged for them: such functions stand apart, with the
  * bound for a call that costs nothing. */
 #include "report_candidates.h"
+#include "report_views.h"
+#include "view_json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,9 +16,9 @@
 #include "base_array.h"
 #include "base_wrap.h"
 #include "profile_extent.h"
-#include "report_calls.h"
-#include "report_style.h"
-#include "report_text.h"
+#include "view_calls.h"
+#include "view_style.h"
+#include "view_text.h"
 
 enum { NARROW = 100, WIDE = 140, CALLERS_NAMED = 3, CALLER_COLUMNS = 36, WORDS_INDENT = 8 };
 
@@ -38,7 +40,7 @@ static double bound_of(double share, double remains, double cost)
 }
 
 struct report_bound report_candidates_bound(const struct report_assumption *assumption,
-                                            const struct report_share *share, double whole_ns, uint64_t calls)
+                                            const struct view_share *share, double whole_ns, uint64_t calls)
 {
     double remains = remaining(assumption, calls);
     double cost = whole_ns > 0 ? (double)calls * assumption->invoke_ns / whole_ns : 0;
@@ -64,14 +66,14 @@ enum report_verdict report_candidates_verdict(const struct report_bound *bound)
 
 struct candidate {
     uint32_t entity;
-    struct report_figure self, total;
-    struct report_called called;
+    struct view_figure self, total;
+    struct view_called called;
     uint64_t entering; /* 0: not known */
     struct report_bound bound;
 };
 
 struct sum {
-    struct report_figure self, total;
+    struct view_figure self, total;
     uint32_t active;
 };
 
@@ -82,17 +84,17 @@ struct list { /* of candidates, best first; the first `shown` are printed */
 };
 
 struct candidates {
-    struct report_context *context;
+    struct view_context *context;
     struct report_assumption assumption;
-    struct report_entities entities;
-    struct report_calls calls;
+    struct view_entities entities;
+    struct view_calls calls;
     struct sum *sums; /* by entity */
     size_t sum_count, sum_capacity;
     struct list known, unknown; /* with and without known numbers of calls */
 };
 
 /* Callees are in the total, and a stack counts once however often the function recurs in it. */
-static bool enter(void *context, struct report_frame *frames, size_t depth, const struct report_figure *total)
+static bool enter(void *context, struct view_frame *frames, size_t depth, const struct view_figure *total)
 {
     struct candidates *self = context;
     uint32_t entity = frames[depth - 1].entity;
@@ -102,33 +104,32 @@ static bool enter(void *context, struct report_frame *frames, size_t depth, cons
         self->sums[self->sum_count++] = (struct sum){0};
     }
     if (!self->sums[entity].active++)
-        report_select_add(&self->context->selection, &self->sums[entity].total, total);
+        view_select_add(&self->context->selection, &self->sums[entity].total, total);
     return true;
 }
 
-static void leave(void *context, struct report_frame *frames, size_t depth)
+static void leave(void *context, struct view_frame *frames, size_t depth)
 {
     struct candidates *self = context;
     self->sums[frames[depth - 1].entity].active--;
 }
 
-static bool leaf(void *context, struct report_frame *frames, size_t depth, const struct report_figure *self)
+static bool leaf(void *context, struct view_frame *frames, size_t depth, const struct view_figure *self)
 {
     struct candidates *candidates = context;
-    report_select_add(&candidates->context->selection, &candidates->sums[frames[depth - 1].entity].self,
-                      self);
+    view_select_add(&candidates->context->selection, &candidates->sums[frames[depth - 1].entity].self, self);
     return true;
 }
 
 /* Marks are none, the kernel stays where it is, and what counts is not the program's. */
 static bool can_move(const struct candidates *self, uint32_t entity)
 {
-    const struct report_entity *item = &self->entities.items[entity];
+    const struct view_entity *item = &self->entities.items[entity];
     const struct profile *profile = self->context->profile;
     if (profile->images[item->image].kind == PROFILE_IMAGE_KERNEL ||
         profile_image_is_agent(profile, item->image))
         return false;
-    return item->kind == REPORT_FUNCTION || item->kind == REPORT_JIT_FUNCTION || item->kind == REPORT_ADDRESS;
+    return item->kind == VIEW_FUNCTION || item->kind == VIEW_JIT_FUNCTION || item->kind == VIEW_ADDRESS;
 }
 
 static bool add_candidate(struct candidates *self, uint32_t entity)
@@ -136,9 +137,9 @@ static bool add_candidate(struct candidates *self, uint32_t entity)
     struct candidate candidate = {.entity = entity,
                                   .self = self->sums[entity].self,
                                   .total = self->sums[entity].total,
-                                  .called = report_calls_of(&self->calls, entity)};
-    candidate.entering = report_calls_divisor(&candidate.called);
-    struct report_share share = report_select_share(&self->context->selection, &candidate.total);
+                                  .called = view_calls_of(&self->calls, entity)};
+    candidate.entering = view_calls_divisor(&candidate.called);
+    struct view_share share = view_select_share(&self->context->selection, &candidate.total);
     candidate.bound = report_candidates_bound(
         &self->assumption, &share, (double)self->context->selection.taken.value, candidate.entering);
     struct list *list = candidate.entering ? &self->known : &self->unknown;
@@ -158,18 +159,18 @@ static int best_first(const void *a, const void *b, void *context)
         return x->total.value > y->total.value ? -1 : 1;
     if (x->self.value != y->self.value)
         return x->self.value > y->self.value ? -1 : 1;
-    return report_view_compare_names(context, x->entity, y->entity);
+    return view_compare_names(context, x->entity, y->entity);
 }
 
 /* What is too small goes to the end; the rest keeps its order. */
 static void put_in_order(struct candidates *self, struct list *list)
 {
-    const struct report_context *context = self->context;
+    const struct view_context *context = self->context;
     size_t most = context->options->limit_rows ? context->options->limit_rows : list->count;
     if (list->count)
         qsort_r(list->items, list->count, sizeof *list->items, best_first, &self->entities);
     for (size_t i = 0; i < list->count; i++) {
-        bool below = report_view_below(context, &list->items[i].total);
+        bool below = view_below(context, &list->items[i].total);
         if (!below && list->shown < most)
             list->items[list->shown++] = list->items[i];
         else
@@ -179,16 +180,16 @@ static void put_in_order(struct candidates *self, struct list *list)
 
 static int gather(struct candidates *self)
 {
-    struct report_context *context = self->context;
-    struct report_visitor visitor = {.enter = enter, .leave = leave, .leaf = leaf, .context = self};
-    if (!report_entity_init(&self->entities, context->profile, REPORT_DETAIL_FUNCTION))
-        return report_view_memory(context);
-    int code = report_walk(context->profile, &context->nodes, &self->entities, &visitor, context->error);
+    struct view_context *context = self->context;
+    struct view_visitor visitor = {.enter = enter, .leave = leave, .leaf = leaf, .context = self};
+    if (!view_entity_init(&self->entities, context->profile, VIEW_DETAIL_FUNCTION))
+        return view_memory(context);
+    int code = view_walk(context->profile, &context->nodes, &self->entities, &visitor, context->error);
     if (!code)
-        code = report_calls_gather(context, &self->entities, false, &self->calls);
+        code = view_calls_gather(context, &self->entities, false, &self->calls);
     for (uint32_t i = 1; !code && i < self->sum_count; i++)
         if (self->sums[i].total.value > 0 && can_move(self, i) && !add_candidate(self, i))
-            code = report_view_memory(context);
+            code = view_memory(context);
     if (code)
         return code;
     put_in_order(self, &self->known);
@@ -201,7 +202,7 @@ static int gather(struct candidates *self)
 /* Adds what `words` holds as a paragraph with a hanging indent, and empties it. */
 static void paragraph(const struct candidates *self, struct base_text *words)
 {
-    struct report_context *context = self->context;
+    struct view_context *context = self->context;
     base_wrap(context->out, base_text_string(words), 0, 2, context->width);
     base_text_add(context->out, "\n");
     context->out->failed |= words->failed;
@@ -210,7 +211,7 @@ static void paragraph(const struct candidates *self, struct base_text *words)
 
 static void add_time(const struct candidates *self, struct base_text *out, double nanoseconds)
 {
-    report_text_time(out, (int64_t)fmin(fmax(nanoseconds, 0), 9e18), self->context->options->ascii);
+    view_text_time(out, (int64_t)fmin(fmax(nanoseconds, 0), 9e18), self->context->options->ascii);
 }
 
 static void add_assumption(const struct candidates *self, struct base_text *words)
@@ -282,7 +283,7 @@ static void add_missing(const struct candidates *self, struct base_text *words)
         struct base_text reason = {0};
         profile_extent_not_counted(&extent, &reason);
         base_text_add(words, "Calls: ");
-        report_text_clean(words, base_text_string(&reason), self->context->options->ascii);
+        view_text_clean(words, base_text_string(&reason), self->context->options->ascii);
         words->failed |= reason.failed;
         base_text_free(&reason);
     }
@@ -290,9 +291,9 @@ static void add_missing(const struct candidates *self, struct base_text *words)
                    asked ? ". What" : "No calls were counted: what",
                    self->assumption.invoke_ns > 0 ? " (--invoke-cost has no effect)" : "",
                    asked ? "" : " To count them: tally record --calls -- COMMAND");
-    report_style_begin(self->context->out, REPORT_BOLD, self->context->options->color);
+    view_style_begin(self->context->out, VIEW_BOLD, self->context->options->color);
     paragraph(self, words);
-    report_style_end(self->context->out, REPORT_BOLD, self->context->options->color);
+    view_style_end(self->context->out, VIEW_BOLD, self->context->options->color);
 }
 
 static void print_assumptions(const struct candidates *self)
@@ -329,7 +330,7 @@ static void times(struct base_text *out, double bound, bool ascii)
         base_text_addf(out, "%.*f", bound < 9.995 ? 2 : bound < 99.95 ? 1 : 0, bound);
 }
 
-static void add_bound(const struct candidates *self, struct report_table *table,
+static void add_bound(const struct candidates *self, struct view_table *table,
                       const struct report_bound *bound)
 {
     struct base_text text = {0};
@@ -340,42 +341,42 @@ static void add_bound(const struct candidates *self, struct report_table *table,
     base_text_add(&text, " - ");
     times(&text, bound->high, ascii);
     base_text_add(&text, ")");
-    report_table_cell(table, base_text_string(&text), ascii);
+    view_table_cell(table, base_text_string(&text), ascii);
     table->failed |= text.failed;
     base_text_free(&text);
 }
 
-static struct report_mean mean_of(const struct candidates *self, const struct candidate *candidate)
+static struct view_mean mean_of(const struct candidates *self, const struct candidate *candidate)
 {
-    return report_calls_mean(&self->context->selection, &candidate->total, candidate->entering);
+    return view_calls_mean(&self->context->selection, &candidate->total, candidate->entering);
 }
 
-static struct report_mean break_even(const struct candidates *self, const struct candidate *candidate)
+static struct view_mean break_even(const struct candidates *self, const struct candidate *candidate)
 {
     const struct report_assumption *assumption = &self->assumption;
-    struct report_mean mean = mean_of(self, candidate);
+    struct view_mean mean = mean_of(self, candidate);
     uint64_t calls = candidate->entering;
-    return (struct report_mean){report_candidates_break_even(assumption, mean.value, calls),
-                                report_candidates_break_even(assumption, mean.low, calls),
-                                report_candidates_break_even(assumption, mean.high, calls)};
+    return (struct view_mean){report_candidates_break_even(assumption, mean.value, calls),
+                              report_candidates_break_even(assumption, mean.low, calls),
+                              report_candidates_break_even(assumption, mean.high, calls)};
 }
 
 static void each_text(const struct candidates *self, const struct candidate *candidate, struct base_text *out)
 {
-    struct report_mean mean = mean_of(self, candidate);
-    report_calls_mean_text(out, &mean, self->context->options->ascii);
+    struct view_mean mean = mean_of(self, candidate);
+    view_calls_mean_text(out, &mean, self->context->options->ascii);
 }
 
 static void add_caller(const struct candidates *self, uint32_t caller, struct base_text *out)
 {
-    const char *unknown = report_view_unknown_caller(&self->entities, caller);
+    const char *unknown = view_unknown_caller(&self->entities, caller);
     struct base_text name = {0};
     if (unknown)
         base_text_add(&name, unknown);
     else
-        report_entity_name(&self->entities, caller, &name);
-    report_text_fit_name(out, base_text_string(&name), self->context->width ? CALLER_COLUMNS : 0,
-                         self->context->options->ascii);
+        view_entity_name(&self->entities, caller, &name);
+    view_text_fit_name(out, base_text_string(&name), self->context->width ? CALLER_COLUMNS : 0,
+                       self->context->options->ascii);
     out->failed |= name.failed;
     base_text_free(&name);
 }
@@ -389,7 +390,7 @@ static void add_percent(struct base_text *out, double share)
 }
 
 /* Is it one of the calls that `entering` counts? */
-static bool enters(const struct candidate *candidate, const struct report_pair *pair)
+static bool enters(const struct candidate *candidate, const struct view_pair *pair)
 {
     bool cycle_only = candidate->called.recursive == candidate->called.calls;
     return cycle_only ? pair->caller != pair->callee : !pair->recursive;
@@ -399,11 +400,11 @@ static bool enters(const struct candidate *candidate, const struct report_pair *
 static void callers_text(const struct candidates *self, const struct candidate *candidate,
                          struct base_text *out)
 {
-    const struct report_calls *calls = &self->calls;
+    const struct view_calls *calls = &self->calls;
     size_t named = 0, others = 0;
     uint64_t rest = candidate->entering;
     for (uint32_t i = calls->first[candidate->entity]; i < calls->first[candidate->entity + 1]; i++) {
-        const struct report_pair *pair = &calls->pairs[i];
+        const struct view_pair *pair = &calls->pairs[i];
         if (!enters(candidate, pair))
             continue;
         if (named == CALLERS_NAMED) {
@@ -427,7 +428,7 @@ static void remark_text(const struct candidates *self, const struct candidate *c
 {
     const struct report_assumption *assumption = &self->assumption;
     enum report_verdict verdict = report_candidates_verdict(&candidate->bound);
-    struct report_mean pays = break_even(self, candidate);
+    struct view_mean pays = break_even(self, candidate);
     if (assumption->parallel > 1 && candidate->entering < assumption->parallel)
         base_text_addf(out, "only %llu %s: no more threads have work. ",
                        (unsigned long long)candidate->entering, candidate->entering == 1 ? "call" : "calls");
@@ -437,29 +438,29 @@ static void remark_text(const struct candidates *self, const struct candidate *c
                    verdict == REPORT_COSTS ? "would cost" : "may cost");
     if (pays.value > 0) {
         base_text_add(out, ": it pays below ");
-        report_calls_mean_text(out, &pays, self->context->options->ascii);
+        view_calls_mean_text(out, &pays, self->context->options->ascii);
         base_text_add(out, " a call");
     }
 }
 
-static void add_words(const struct candidates *self, struct report_table *table, struct base_text *words,
-                      enum report_style style)
+static void add_words(const struct candidates *self, struct view_table *table, struct base_text *words,
+                      enum view_style style)
 {
     if (words->length)
-        report_table_words(table, 0, WORDS_INDENT, base_text_string(words), style,
-                           self->context->options->ascii);
+        view_table_words(table, 0, WORDS_INDENT, base_text_string(words), style,
+                         self->context->options->ascii);
     table->failed |= words->failed;
     base_text_clear(words);
 }
 
 /* Narrower terminals have no columns for callers, narrow ones none for calls: they are told in words
  * below. */
-static void add_story(const struct candidates *self, struct report_table *table,
+static void add_story(const struct candidates *self, struct view_table *table,
                       const struct candidate *candidate)
 {
     struct base_text words = {0};
     if (!is_wide(self)) {
-        report_calls_text(&words, &candidate->called, self->context->options->ascii);
+        view_calls_text(&words, &candidate->called, self->context->options->ascii);
         base_text_add(&words, candidate->called.calls == 1 ? " call of " : " calls, each ");
         each_text(self, candidate, &words);
         base_text_add(&words, "; ");
@@ -467,99 +468,98 @@ static void add_story(const struct candidates *self, struct report_table *table,
     if (!has_callers_column(self)) {
         base_text_add(&words, "called by ");
         callers_text(self, candidate, &words);
-        add_words(self, table, &words, REPORT_DIM);
+        add_words(self, table, &words, VIEW_DIM);
     }
     remark_text(self, candidate, &words);
-    add_words(self, table, &words, REPORT_PLAIN);
+    add_words(self, table, &words, VIEW_PLAIN);
     base_text_free(&words);
 }
 
-static void add_known(const struct candidates *self, struct report_table *table,
+static void add_known(const struct candidates *self, struct view_table *table,
                       const struct candidate *candidate)
 {
-    const struct report_context *context = self->context;
+    const struct view_context *context = self->context;
     struct base_text text = {0};
     add_bound(self, table, &candidate->bound);
-    report_view_share_cell(context, table, &candidate->total);
+    view_share_cell(context, table, &candidate->total);
     if (is_wide(self)) {
-        report_calls_text(&text, &candidate->called, context->options->ascii);
-        report_table_cell(table, base_text_string(&text), false);
+        view_calls_text(&text, &candidate->called, context->options->ascii);
+        view_table_cell(table, base_text_string(&text), false);
         base_text_clear(&text);
         each_text(self, candidate, &text);
-        report_table_cell(table, base_text_string(&text), context->options->ascii);
+        view_table_cell(table, base_text_string(&text), context->options->ascii);
         base_text_clear(&text);
     }
-    report_view_name_cell(context, table, &self->entities, candidate->entity, false);
+    view_name_cell(context, table, &self->entities, candidate->entity, false);
     if (is_wide(self)) {
-        report_view_image_cell(context, table, &self->entities, candidate->entity);
+        view_image_cell(context, table, &self->entities, candidate->entity);
     }
     if (has_callers_column(self)) {
         callers_text(self, candidate, &text);
-        report_table_cell(table, base_text_string(&text), context->options->ascii);
+        view_table_cell(table, base_text_string(&text), context->options->ascii);
     }
-    report_table_row(table, REPORT_PLAIN);
+    view_table_row(table, VIEW_PLAIN);
     table->failed |= text.failed;
     base_text_free(&text);
     add_story(self, table, candidate);
 }
 
-static void add_hidden(const struct candidates *self, struct report_table *table, const struct list *list)
+static void add_hidden(const struct candidates *self, struct view_table *table, const struct list *list)
 {
     struct base_text words = {0};
     if (list->count == list->shown)
         return;
     base_text_add(&words, "(");
-    report_view_below_text(self->context, list->count - list->shown, "function", "functions", list->past,
-                           &words);
+    view_below_text(self->context, list->count - list->shown, "function", "functions", list->past, &words);
     base_text_add(&words, ")");
-    add_words(self, table, &words, REPORT_DIM);
+    add_words(self, table, &words, VIEW_DIM);
     base_text_free(&words);
 }
 
 static void print_known(struct candidates *self)
 {
-    struct report_table table = {0};
-    struct report_table_form form = report_view_form(self->context);
-    report_table_add_column(&table, "whole program at best", REPORT_LEFT, REPORT_FIXED);
-    report_table_add_column(&table, "share of time", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
+    struct view_table table = {0};
+    struct view_table_form form = view_form(self->context);
+    view_table_add_column(&table, "whole program at best", VIEW_LEFT, VIEW_FIXED);
+    view_table_add_column(&table, "share of time", VIEW_RIGHT_TITLE_LEFT, VIEW_FIXED);
     if (is_wide(self)) {
-        report_table_add_column(&table, "calls", REPORT_RIGHT, REPORT_FIXED);
-        report_table_add_column(&table, "each", REPORT_RIGHT, REPORT_FIXED);
+        view_table_add_column(&table, "calls", VIEW_RIGHT, VIEW_FIXED);
+        view_table_add_column(&table, "each", VIEW_RIGHT, VIEW_FIXED);
     }
-    report_table_add_column(&table, "function", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    view_table_add_column(&table, "function", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
     if (is_wide(self)) {
-        report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
+        view_table_add_column(&table, "image", VIEW_LEFT, VIEW_FLEXIBLE);
     }
     if (has_callers_column(self))
-        report_table_add_column(&table, "callers", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+        view_table_add_column(&table, "callers", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
     for (size_t i = 0; i < self->known.shown; i++)
         add_known(self, &table, &self->known.items[i]);
     add_hidden(self, &table, &self->known);
-    report_table_print(&table, &form, self->context->out);
-    report_table_free(&table);
+    view_table_print(&table, &form, self->context->out);
+    view_table_free(&table);
 }
 
 static void print_unknown(struct candidates *self)
 {
-    struct report_table table = {0};
-    struct report_table_form form = report_view_form(self->context);
-    report_table_add_column(&table, "whole program at best", REPORT_LEFT, REPORT_FIXED);
-    report_table_add_column(&table, "share of time", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
-    report_table_add_column(&table, "function", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    struct view_table table = {0};
+    struct view_table_form form = view_form(self->context);
+    view_table_add_column(&table, "whole program at best", VIEW_LEFT, VIEW_FIXED);
+    view_table_add_column(&table, "share of time", VIEW_RIGHT_TITLE_LEFT, VIEW_FIXED);
+    view_table_add_column(&table, "function", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
     if (is_wide(self))
-        report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
+        view_table_add_column(&table, "image", VIEW_LEFT, VIEW_FLEXIBLE);
     for (size_t i = 0; i < self->unknown.shown; i++) {
         const struct candidate *candidate = &self->unknown.items[i];
         add_bound(self, &table, &candidate->bound);
-        report_view_share_cell(self->context, &table, &candidate->total);
-        report_view_name_cell(self->context, &table, &self->entities, candidate->entity, false);
+        view_share_cell(self->context, &table, &candidate->total);
+        view_name_cell(self->context, &table, &self->entities, candidate->entity, false);
         if (is_wide(self))
-            report_view_image_cell(self->context, &table, &self->entities, candidate->entity);
-        report_table_row(&table, REPORT_PLAIN);
+            view_image_cell(self->context, &table, &self->entities, candidate->entity);
+        view_table_row(&table, VIEW_PLAIN);
     }
     add_hidden(self, &table, &self->unknown);
-    report_table_print(&table, &form, self->context->out);
-    report_table_free(&table);
+    view_table_print(&table, &form, self->context->out);
+    view_table_free(&table);
 }
 
 static void print_text(struct candidates *self)
@@ -593,15 +593,15 @@ static void json_bound(struct base_json *json, const struct report_bound *bound)
 
 static void json_callers(struct candidates *self, const struct candidate *candidate)
 {
-    const struct report_calls *calls = &self->calls;
+    const struct view_calls *calls = &self->calls;
     struct base_json *json = self->context->json;
     base_json_begin(json, "callers", '[');
     for (uint32_t i = calls->first[candidate->entity]; i < calls->first[candidate->entity + 1]; i++) {
-        const struct report_pair *pair = &calls->pairs[i];
+        const struct view_pair *pair = &calls->pairs[i];
         if (!enters(candidate, pair))
             continue;
         base_json_begin(json, NULL, '{');
-        report_json_entity(self->context, &self->entities, pair->caller);
+        view_json_entity(self->context, &self->entities, pair->caller);
         base_json_unsigned(json, "calls", pair->calls);
         base_json_number(json, "share", (double)pair->calls / (double)candidate->entering);
         base_json_end(json, '}');
@@ -613,12 +613,12 @@ static void json_calls(struct candidates *self, const struct candidate *candidat
 {
     static const char *const verdicts[] = {"gains", "may cost", "costs"};
     struct base_json *json = self->context->json;
-    struct report_mean mean = mean_of(self, candidate);
-    struct report_mean pays = break_even(self, candidate);
-    report_calls_json(json, &candidate->called);
-    report_calls_mean_json(json, "ns_per_call", &mean);
+    struct view_mean mean = mean_of(self, candidate);
+    struct view_mean pays = break_even(self, candidate);
+    view_calls_json(json, &candidate->called);
+    view_calls_mean_json(json, "ns_per_call", &mean);
     base_json_string(json, "verdict", verdicts[report_candidates_verdict(&candidate->bound)]);
-    report_calls_mean_json(json, "break_even_ns", &pays);
+    view_calls_mean_json(json, "break_even_ns", &pays);
     json_callers(self, candidate);
 }
 
@@ -629,9 +629,9 @@ static void json_list(struct candidates *self, const char *key, const struct lis
     for (size_t i = 0; i < list->shown; i++) {
         const struct candidate *candidate = &list->items[i];
         base_json_begin(json, NULL, '{');
-        report_json_entity(self->context, &self->entities, candidate->entity);
-        report_json_figure(self->context, "self", &candidate->self);
-        report_json_figure(self->context, "total", &candidate->total);
+        view_json_entity(self->context, &self->entities, candidate->entity);
+        view_json_figure(self->context, "self", &candidate->self);
+        view_json_figure(self->context, "total", &candidate->total);
         json_bound(json, &candidate->bound);
         if (candidate->entering)
             json_calls(self, candidate);
@@ -663,18 +663,18 @@ static void print_json(struct candidates *self)
 
 /* --- all of it --- */
 
-static int check_counter(struct report_context *context)
+static int check_counter(struct view_context *context)
 {
-    const struct report_selection *selection = &context->selection;
+    const struct view_selection *selection = &context->selection;
     if (!selection->counter || (!strcmp(selection->unit, "ns") && !selection->peak))
         return 0;
     return base_fail(context->error, BASE_EUSAGE, "candidates need time, and %s is in %s", selection->name,
                      selection->unit);
 }
 
-int report_candidates(struct report_context *context)
+int report_candidates(struct view_context *context)
 {
-    const struct report_options *options = context->options;
+    const struct view_options *options = context->options;
     struct candidates self = {
         .context = context, .assumption = {options->speedup, (double)options->invoke_ns, options->parallel}};
     int code = check_counter(context);
@@ -684,8 +684,8 @@ int report_candidates(struct report_context *context)
         print_json(&self);
     else if (!code)
         print_text(&self);
-    report_calls_free(&self.calls);
-    report_entity_free(&self.entities);
+    view_calls_free(&self.calls);
+    view_entity_free(&self.entities);
     free(self.sums);
     free(self.known.items);
     free(self.unknown.items);

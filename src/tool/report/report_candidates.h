@@ -16,7 +16,7 @@
 
 #include <stdint.h>
 
-#include "report_select.h"
+#include "view_select.h"
 
 struct report_assumption {
     double speedup;    /* K; 0: however fast */
@@ -32,8 +32,7 @@ struct report_bound {
 
 /* `calls` is N, 0 when it is not known: then T is left out, and n is not held to it. `whole_ns` is W. */
 struct report_bound report_candidates_bound(const struct report_assumption *assumption,
-                                            const struct report_share *share, double whole_ns,
-                                            uint64_t calls);
+                                            const struct view_share *share, double whole_ns, uint64_t calls);
 
 /* What a call may cost at most before nothing is gained, ns: the time of a call times (1 - 1/K). */
 double report_candidates_break_even(const struct report_assumption *assumption, double call_ns,

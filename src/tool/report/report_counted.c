@@ -2,8 +2,8 @@
 
 #include "profile_extent.h"
 #include "profile_heap.h"
-#include "report_select.h"
-#include "report_text.h"
+#include "view_select.h"
+#include "view_text.h"
 
 /* False: there is no such counter. */
 static bool sum_of(const struct profile *profile, const char *name, int64_t *sum)
@@ -12,7 +12,7 @@ static bool sum_of(const struct profile *profile, const char *name, int64_t *sum
     *sum = 0;
     for (size_t i = 0; counter && i < profile->cell_count; i++)
         if (profile->cells[i].counter == counter)
-            report_select_combine(false, sum, profile->cells[i].value);
+            view_select_combine(false, sum, profile->cells[i].value);
     return counter != 0;
 }
 
@@ -30,7 +30,7 @@ static bool begin_counted(struct base_text *out, const struct profile *profile, 
 
 static void add_count(struct base_text *out, int64_t count, const char *one, const char *many)
 {
-    report_text_count(out, count > 0 ? (uint64_t)count : 0);
+    view_text_count(out, count > 0 ? (uint64_t)count : 0);
     base_text_add(out, count == 1 ? one : many);
 }
 
@@ -65,7 +65,7 @@ void report_counted_instrumented(struct base_text *out, const struct profile *pr
         !begin_counted(out, profile, "call.count", "instrumented functions", &extent))
         return;
     add_count(out, calls, " call of an instrumented function, ", " calls of instrumented functions, ");
-    report_text_value(out, "ns", time, true);
+    view_text_value(out, "ns", time, true);
     base_text_add(out, " in them");
     profile_extent_caveat(&extent, out);
 }
@@ -78,9 +78,9 @@ void report_counted_maps(struct base_text *out, const struct profile *profile, b
         !begin_counted(out, profile, "map.total", "mapped", &extent))
         return;
     base_text_add(out, "mapped: ");
-    report_text_value(out, "bytes", total, ascii);
+    view_text_value(out, "bytes", total, ascii);
     base_text_add(out, ", ");
-    report_text_value(out, "bytes", live, ascii);
+    view_text_value(out, "bytes", live, ascii);
     base_text_add(out, " of it still at the end");
     profile_extent_caveat(&extent, out);
 }
@@ -98,7 +98,7 @@ void report_counted_empty(struct base_text *out, const struct profile *profile, 
         !begin_counted(out, profile, "empty.bytes", "empty", &extent))
         return;
     base_text_add(out, "empty: ");
-    report_text_value(out, "bytes", sum, ascii);
+    view_text_value(out, "bytes", sum, ascii);
     base_text_addf(out, " in pages %s", kinds[profile_heap_empty(profile)]);
     profile_extent_caveat(&extent, out);
 }

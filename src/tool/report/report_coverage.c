@@ -8,8 +8,8 @@
 #include "base_map.h"
 #include "base_wrap.h"
 #include "profile_extent.h"
-#include "report_style.h"
-#include "report_text.h"
+#include "view_style.h"
+#include "view_text.h"
 
 enum { NARROW = 100, BEFORE_COUNT = 8, COUNT_TITLE = 5 };
 
@@ -32,7 +32,7 @@ struct reason {
 };
 
 struct coverage {
-    struct report_context *context;
+    struct view_context *context;
     struct image *images; /* the most sites first */
     size_t image_count, image_capacity;
     struct reason *reasons; /* by image, the most first */
@@ -114,7 +114,7 @@ static bool gather_left(struct coverage *self)
     return true;
 }
 
-static size_t most_names(const struct report_options *options)
+static size_t most_names(const struct view_options *options)
 {
     if (options->json || (!options->limit_rows && options->limit_percent <= 0))
         return SIZE_MAX;
@@ -247,23 +247,23 @@ static void add_part(struct base_text *out, const struct part *part, const char 
                      const char *noun)
 {
     base_text_add(out, before);
-    report_text_exact(out, part->counted);
+    view_text_exact(out, part->counted);
     base_text_add(out, between);
-    report_text_exact(out, part->found);
+    view_text_exact(out, part->found);
     base_text_addf(out, " %s (", noun);
     report_coverage_percent(out, part->counted, part->found);
     base_text_add(out, ")");
 }
 
 /* Of no image it is known what was found in it. */
-static void add_no_coverage(const struct report_context *context, struct base_text *words)
+static void add_no_coverage(const struct view_context *context, struct base_text *words)
 {
     struct profile_extent extent = profile_extent_named(context->profile, PROFILE_CALLS);
     struct base_text reason = {0};
     if (extent.degree == PROFILE_EXTENT_NONE) {
         profile_extent_not_counted(&extent, &reason);
         base_text_add(words, " ");
-        report_text_clean(words, base_text_string(&reason), context->options->ascii);
+        view_text_clean(words, base_text_string(&reason), context->options->ascii);
         base_text_add(words, ".");
     } else {
         base_text_add(words, " of which images is not known.");
@@ -282,7 +282,7 @@ static void add_functions(const struct coverage *self, struct base_text *words)
     if (extent.anywhere || extent.unfinished) {
         base_text_add(words, " in what was counted, which is not all (");
         profile_extent_reason(&extent, &reason);
-        report_text_clean(words, base_text_string(&reason), self->context->options->ascii);
+        view_text_clean(words, base_text_string(&reason), self->context->options->ascii);
         base_text_add(words, ")");
     }
     base_text_add(words, ".");
@@ -308,7 +308,7 @@ static void add_sums(struct coverage *self, struct base_text *words)
     const char *names = profile_meta(self->context->profile, "calls_names");
     if (names && *names) {
         base_text_add(words, " Only calls from or to ");
-        report_text_clean(words, names, self->context->options->ascii);
+        view_text_clean(words, names, self->context->options->ascii);
         base_text_add(words, " were asked for.");
     }
     if (indirect.found)
@@ -347,46 +347,45 @@ static void print_summary(struct coverage *self)
     base_text_free(&text);
 }
 
-static void part_cells(const struct report_context *context, struct report_table *table,
-                       const struct part *part)
+static void part_cells(const struct view_context *context, struct view_table *table, const struct part *part)
 {
     struct base_text text = {0};
-    report_view_count_cell(context, table, part->found);
+    view_count_cell(context, table, part->found);
     report_coverage_percent(&text, part->counted, part->found);
-    report_table_cell(table, base_text_string(&text), false);
+    view_table_cell(table, base_text_string(&text), false);
     table->failed |= text.failed;
     base_text_free(&text);
 }
 
 static void print_images(struct coverage *self)
 {
-    struct report_context *context = self->context;
-    struct report_table table = {0};
-    struct report_table_form form = report_view_form(context);
+    struct view_context *context = self->context;
+    struct view_table table = {0};
+    struct view_table_form form = view_form(context);
     bool wide = !context->width || context->width >= NARROW;
     static const char *const titles[][2] = {
         {"sites", "counted"}, {"indirect", "counted"}, {"functions", "covered"}, {"by address", "hooked"}};
-    report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
+    view_table_add_column(&table, "image", VIEW_LEFT, VIEW_FLEXIBLE);
     for (int i = 0; i < (wide ? 4 : 3); i++) {
-        report_table_add_column(&table, titles[i][0], REPORT_RIGHT, REPORT_FIXED);
-        report_table_add_column(&table, titles[i][1], REPORT_RIGHT, REPORT_FIXED);
+        view_table_add_column(&table, titles[i][0], VIEW_RIGHT, VIEW_FIXED);
+        view_table_add_column(&table, titles[i][1], VIEW_RIGHT, VIEW_FIXED);
     }
     for (size_t i = 0; i < self->image_count; i++) {
         const struct image *image = &self->images[i];
-        report_table_cell(&table, name_of(self, image->image), context->options->ascii);
+        view_table_cell(&table, name_of(self, image->image), context->options->ascii);
         part_cells(context, &table, &image->parts[PROFILE_COVERAGE_SITES]);
         part_cells(context, &table, &image->parts[PROFILE_COVERAGE_INDIRECT]);
         part_cells(context, &table, &image->parts[PROFILE_COVERAGE_FUNCTIONS]);
         if (wide)
             part_cells(context, &table, &image->parts[PROFILE_COVERAGE_TAKEN]);
-        report_table_row(&table, REPORT_PLAIN);
+        view_table_row(&table, VIEW_PLAIN);
     }
     base_text_add(context->out, "\n");
-    report_table_print(&table, &form, context->out);
-    report_table_free(&table);
+    view_table_print(&table, &form, context->out);
+    view_table_free(&table);
 }
 
-static void add_name(struct coverage *self, struct report_table *table, const struct profile_uncovered *it)
+static void add_name(struct coverage *self, struct view_table *table, const struct profile_uncovered *it)
 {
     const struct profile *profile = self->context->profile;
     struct base_text text = {0};
@@ -395,25 +394,25 @@ static void add_name(struct coverage *self, struct report_table *table, const st
         base_text_add(&text, profile_text(profile, it->name));
     else
         base_text_addf(&text, "%s+0x%llx", name_of(self, it->image), (unsigned long long)it->address);
-    report_table_cell(table, NULL, false);
-    report_table_cell(table, NULL, false);
-    report_table_cell(table, base_text_string(&text), self->context->options->ascii);
-    report_table_row(table, REPORT_PLAIN);
+    view_table_cell(table, NULL, false);
+    view_table_cell(table, NULL, false);
+    view_table_cell(table, base_text_string(&text), self->context->options->ascii);
+    view_table_row(table, VIEW_PLAIN);
     table->failed |= text.failed;
     base_text_free(&text);
 }
 
-static void add_reason_rows(struct coverage *self, struct report_table *table, const struct reason *reason,
+static void add_reason_rows(struct coverage *self, struct view_table *table, const struct reason *reason,
                             unsigned before)
 {
     const struct profile *profile = self->context->profile;
     struct base_text code = {0}, count = {0};
     if (reason->count) {
         base_text_addf(&code, "%u", reason->code);
-        report_text_count(&count, reason->count);
+        view_text_count(&count, reason->count);
     }
-    report_view_sentence_rows(self->context, table, before, base_text_string(&code), base_text_string(&count),
-                              profile_text(profile, reason->text));
+    view_sentence_rows(self->context, table, before, base_text_string(&code), base_text_string(&count),
+                       profile_text(profile, reason->text));
     for (uint32_t row = reason->first; row; row = self->next[row])
         add_name(self, table, &profile->uncovered[row]);
     table->failed |= code.failed | count.failed;
@@ -421,28 +420,28 @@ static void add_reason_rows(struct coverage *self, struct report_table *table, c
     base_text_free(&count);
 }
 
-static void add_hidden(struct coverage *self, struct report_table *table, const struct image *image)
+static void add_hidden(struct coverage *self, struct view_table *table, const struct image *image)
 {
     struct base_text text = {0};
     uint64_t hidden = uncovered_of(image) - image->shown;
     if (!hidden)
         return;
     base_text_add(&text, "(");
-    report_text_exact(&text, hidden);
+    view_text_exact(&text, hidden);
     base_text_addf(&text, " more %s)", hidden == 1 ? "function" : "functions");
-    report_table_cell(table, NULL, false);
-    report_table_cell(table, NULL, false);
-    report_table_cell(table, base_text_string(&text), self->context->options->ascii);
-    report_table_row(table, REPORT_DIM);
+    view_table_cell(table, NULL, false);
+    view_table_cell(table, NULL, false);
+    view_table_cell(table, base_text_string(&text), self->context->options->ascii);
+    view_table_row(table, VIEW_DIM);
     table->failed |= text.failed;
     base_text_free(&text);
 }
 
 /* Columns that a code and the largest count, which is the first one, leave no sentence. */
-static unsigned columns_before(const struct report_context *context, const struct reason *first)
+static unsigned columns_before(const struct view_context *context, const struct reason *first)
 {
     struct base_text text = {0};
-    report_text_count(&text, first->count);
+    view_text_count(&text, first->count);
     unsigned width = text.length > COUNT_TITLE ? (unsigned)text.length : COUNT_TITLE;
     context->out->failed |= text.failed;
     base_text_free(&text);
@@ -452,28 +451,27 @@ static unsigned columns_before(const struct report_context *context, const struc
 /* Reasons `begin` to `end`, which are of one image. */
 static void print_reasons(struct coverage *self, size_t begin, size_t end)
 {
-    struct report_context *context = self->context;
-    struct report_table table = {0};
-    struct report_table_form form = report_view_form(context);
+    struct view_context *context = self->context;
+    struct view_table table = {0};
+    struct view_table_form form = view_form(context);
     uint32_t image = self->reasons[begin].image;
     unsigned before = columns_before(context, &self->reasons[begin]);
     struct base_text name = {0}, fitted = {0};
-    report_text_clean(&name, name_of(self, image), context->options->ascii);
-    report_text_fit(&fitted, base_text_string(&name), context->width, context->options->ascii);
+    view_text_clean(&name, name_of(self, image), context->options->ascii);
+    view_text_fit(&fitted, base_text_string(&name), context->width, context->options->ascii);
     base_text_add(context->out, "\n");
-    report_style_begin(context->out, REPORT_BOLD, context->options->color);
+    view_style_begin(context->out, VIEW_BOLD, context->options->color);
     base_text_add(context->out, base_text_string(&fitted));
-    report_style_end(context->out, REPORT_BOLD, context->options->color);
+    view_style_end(context->out, VIEW_BOLD, context->options->color);
     base_text_add(context->out, "\n");
-    report_table_add_column(&table, "code", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "count", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "left alone; below, functions not covered", REPORT_LEFT,
-                            REPORT_FLEXIBLE_NAME);
+    view_table_add_column(&table, "code", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(&table, "count", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(&table, "left alone; below, functions not covered", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
     for (size_t i = begin; i < end; i++)
         add_reason_rows(self, &table, &self->reasons[i], before);
     add_hidden(self, &table, &self->images[base_map_find(&self->places, image)]);
-    report_table_print(&table, &form, context->out);
-    report_table_free(&table);
+    view_table_print(&table, &form, context->out);
+    view_table_free(&table);
     context->out->failed |= name.failed | fitted.failed;
     base_text_free(&name);
     base_text_free(&fitted);
@@ -582,7 +580,7 @@ static void print_json(struct coverage *self)
 
 /* --- */
 
-int report_coverage(struct report_context *context)
+int report_coverage(struct view_context *context)
 {
     struct coverage self = {.context = context};
     bool done = gather_parts(&self) && gather_left(&self) && gather_functions(&self) && sort(&self);
@@ -595,7 +593,7 @@ int report_coverage(struct report_context *context)
     free(self.next);
     base_map_free(&self.places);
     base_map_free(&self.known);
-    return done ? 0 : report_view_memory(context);
+    return done ? 0 : view_memory(context);
 }
 
 bool report_coverage_functions(const struct profile *profile, uint64_t *found, uint64_t *counted)

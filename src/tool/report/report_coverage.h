@@ -11,13 +11,13 @@
 
 #include "base_text.h"
 #include "profile.h"
-#include "report_view.h"
+#include "view.h"
 
 /* Names of uncovered functions an image, unless --limit says otherwise. */
 enum { REPORT_COVERAGE_NAMES = 20 };
 
 /* Text below what was lost, or members of the open object; nothing in text when no calls were counted. */
-int report_coverage(struct report_context *context);
+int report_coverage(struct view_context *context);
 
 /* Functions of all images that can be called, and those of them that are covered. False: the profile does not
  * say. */

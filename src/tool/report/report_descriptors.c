@@ -2,19 +2,21 @@
  * descriptor with what it is. Also those that nobody here opened, so that each number of /proc/PID/fd is
  * accounted for. */
 #include "report_descriptors.h"
+#include "report_views.h"
+#include "view_json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base_map.h"
-#include "report_merge.h"
-#include "report_text.h"
+#include "view_merge.h"
+#include "view_text.h"
 
 enum { ROWS_MOST = 40 }; /* shown where no --limit says otherwise */
 
 struct list {
-    struct report_context *context;
-    struct report_entities entities;
+    struct view_context *context;
+    struct view_entities entities;
     const struct profile_descriptor **items;
     size_t count;
 };
@@ -22,7 +24,7 @@ struct list {
 /* --- which --- */
 
 /* By its process, and by image when who opened it lies in one. */
-static bool is_taken(const struct report_context *context, const bool *processes,
+static bool is_taken(const struct view_context *context, const bool *processes,
                      const struct profile_descriptor *it)
 {
     const struct profile *profile = context->profile;
@@ -51,11 +53,11 @@ static int by_rank(const void *a, const void *b)
 static int gather(struct list *list)
 {
     const struct profile *profile = list->context->profile;
-    bool *processes = report_select_processes(&list->context->selection, profile);
+    bool *processes = view_select_processes(&list->context->selection, profile);
     list->items = calloc(profile->descriptor_count + 1, sizeof *list->items);
-    if (!processes || !list->items || !report_entity_init(&list->entities, profile, REPORT_DETAIL_FUNCTION)) {
+    if (!processes || !list->items || !view_entity_init(&list->entities, profile, VIEW_DETAIL_FUNCTION)) {
         free(processes);
-        return report_view_memory(list->context);
+        return view_memory(list->context);
     }
     for (size_t i = 1; i < profile->descriptor_count; i++) {
         const struct profile_descriptor *it = &profile->descriptors[i];
@@ -70,7 +72,7 @@ static int gather(struct list *list)
 /* How many rows --limit leaves; `most` where it says nothing. */
 static size_t shown(const struct list *list, size_t most)
 {
-    const struct report_options *options = list->context->options;
+    const struct view_options *options = list->context->options;
     most = options->limit_rows ? options->limit_rows : options->limit_percent > 0 ? most : list->count;
     return most < list->count ? most : list->count;
 }
@@ -79,7 +81,7 @@ static size_t shown(const struct list *list, size_t most)
 
 static bool is_runtime(const struct list *list, uint32_t entity)
 {
-    const char *image = report_entity_image(&list->entities, entity);
+    const char *image = view_entity_image(&list->entities, entity);
     return !strncmp(image, "libc.", 5) || !strncmp(image, "libc-", 5) || !strncmp(image, "ld-", 3);
 }
 
@@ -90,7 +92,7 @@ static void add_opener(struct list *list, const struct profile_descriptor *it, s
     uint32_t found = 0;
     for (uint32_t node = it->node; node; node = profile->nodes[node].parent) {
         size_t count;
-        const uint32_t *chain = report_entity_chain(&list->entities, profile->nodes[node].address, &count);
+        const uint32_t *chain = view_entity_chain(&list->entities, profile->nodes[node].address, &count);
         if (!count)
             break;
         if (!found || is_runtime(list, found))
@@ -99,19 +101,19 @@ static void add_opener(struct list *list, const struct profile_descriptor *it, s
     if (it->origin != PROFILE_DESCRIPTOR_OPENED)
         base_text_addf(out, "(%s)", profile_descriptor_origin_name(it->origin));
     else if (found)
-        report_entity_name(&list->entities, found, out);
+        view_entity_name(&list->entities, found, out);
     else
         base_text_add(out, "(unknown)");
 }
 
-static void add_cell(struct report_table *table, struct base_text *text, bool ascii)
+static void add_cell(struct view_table *table, struct base_text *text, bool ascii)
 {
     table->failed |= text->failed;
-    report_table_cell(table, base_text_string(text), ascii);
+    view_table_cell(table, base_text_string(text), ascii);
     base_text_clear(text);
 }
 
-static void add_row(struct list *list, struct report_table *table, const struct profile_descriptor *it)
+static void add_row(struct list *list, struct view_table *table, const struct profile_descriptor *it)
 {
     const struct profile *profile = list->context->profile;
     bool ascii = list->context->options->ascii;
@@ -120,14 +122,14 @@ static void add_row(struct list *list, struct report_table *table, const struct 
     add_cell(table, &text, ascii);
     base_text_addf(&text, "%u", it->number);
     add_cell(table, &text, ascii);
-    report_table_cell(table, it->kind ? profile_text(profile, it->kind) : "?", ascii);
+    view_table_cell(table, it->kind ? profile_text(profile, it->kind) : "?", ascii);
     if (it->origin == PROFILE_DESCRIPTOR_OPENED)
-        report_text_time(&text, it->age_ns < INT64_MAX ? (int64_t)it->age_ns : INT64_MAX, ascii);
+        view_text_time(&text, it->age_ns < INT64_MAX ? (int64_t)it->age_ns : INT64_MAX, ascii);
     add_cell(table, &text, ascii);
     add_opener(list, it, &text);
     add_cell(table, &text, ascii);
-    report_table_cell(table, profile_text(profile, it->name), ascii);
-    report_table_row(table, it->origin == PROFILE_DESCRIPTOR_OPENED ? REPORT_PLAIN : REPORT_DIM);
+    view_table_cell(table, profile_text(profile, it->name), ascii);
+    view_table_row(table, it->origin == PROFILE_DESCRIPTOR_OPENED ? VIEW_PLAIN : VIEW_DIM);
     base_text_free(&text);
 }
 
@@ -154,26 +156,26 @@ static void add_hidden(const struct list *list, size_t rows)
 
 static void print_text(struct list *list)
 {
-    struct report_table table = {0};
-    struct report_table_form form = report_view_form(list->context);
+    struct view_table table = {0};
+    struct view_table_form form = view_form(list->context);
     size_t ours = 0;
     while (ours < list->count && rank(list->items[ours]) < 2)
         ours++;
     size_t rows = shown(list, ours < ROWS_MOST ? ours : ROWS_MOST);
-    report_table_add_column(&table, "pid", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "fd", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "kind", REPORT_LEFT, REPORT_FIXED);
-    report_table_add_column(&table, "age", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "opened by", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
-    report_table_add_column(&table, "what it is", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    view_table_add_column(&table, "pid", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(&table, "fd", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(&table, "kind", VIEW_LEFT, VIEW_FIXED);
+    view_table_add_column(&table, "age", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(&table, "opened by", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
+    view_table_add_column(&table, "what it is", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
     for (size_t i = 0; i < rows; i++)
         add_row(list, &table, list->items[i]);
     if (list->count)
         base_text_add(list->context->out, "\n");
     if (rows)
-        report_table_print(&table, &form, list->context->out);
+        view_table_print(&table, &form, list->context->out);
     add_hidden(list, rows);
-    report_table_free(&table);
+    view_table_free(&table);
 }
 
 /* --- JSON --- */
@@ -185,10 +187,10 @@ static void json_stack(struct list *list, uint32_t node)
     base_json_begin(json, NULL, '[');
     for (; node; node = profile->nodes[node].parent) {
         size_t count;
-        const uint32_t *chain = report_entity_chain(&list->entities, profile->nodes[node].address, &count);
+        const uint32_t *chain = view_entity_chain(&list->entities, profile->nodes[node].address, &count);
         base_json_begin(json, NULL, '{');
         if (count)
-            report_json_entity(list->context, &list->entities, chain[0]);
+            view_json_entity(list->context, &list->entities, chain[0]);
         base_json_end(json, '}');
     }
     base_json_end(json, ']');
@@ -240,12 +242,12 @@ static int print_json(struct list *list)
     base_json_end(json, ']');
     base_map_free(&known);
     free(nodes);
-    return room ? 0 : report_view_memory(list->context);
+    return room ? 0 : view_memory(list->context);
 }
 
 /* --- all --- */
 
-int report_descriptors_list(struct report_context *context)
+int report_descriptors_list(struct view_context *context)
 {
     struct list list = {.context = context};
     int code = gather(&list);
@@ -253,32 +255,32 @@ int report_descriptors_list(struct report_context *context)
         code = print_json(&list);
     else if (!code)
         print_text(&list);
-    report_entity_free(&list.entities);
+    view_entity_free(&list.entities);
     free(list.items);
     return code;
 }
 
 /* By node, how many were opened there; NULL: memory ran out. */
-static struct report_figure *opened(const struct report_context *context)
+static struct view_figure *opened(const struct view_context *context)
 {
     const struct profile *profile = context->profile;
-    struct report_selection selection = context->selection;
-    struct report_figure *figures = calloc(profile->node_count + 1, sizeof *figures);
+    struct view_selection selection = context->selection;
+    struct view_figure *figures = calloc(profile->node_count + 1, sizeof *figures);
     selection.counter = (uint16_t)profile_counter_named(profile, "fd.used");
     for (size_t i = 0; figures && i < profile->cell_count; i++) {
         const struct profile_cell *cell = &profile->cells[i];
-        if (report_select_takes(&selection, profile, cell))
-            report_select_add(&selection, &figures[cell->node],
-                              &(struct report_figure){cell->value, cell->samples});
+        if (view_select_takes(&selection, profile, cell))
+            view_select_add(&selection, &figures[cell->node],
+                            &(struct view_figure){cell->value, cell->samples});
     }
     return figures;
 }
 
-int report_descriptors(struct report_context *context)
+int report_descriptors(struct view_context *context)
 {
-    struct report_figure *figures = opened(context);
-    const struct report_beside beside[REPORT_BESIDE] = {{"opened", "opened", "descriptors", false, figures}};
-    int code = figures ? report_paths_beside(context, beside, 1) : report_view_memory(context);
+    struct view_figure *figures = opened(context);
+    const struct view_beside beside[VIEW_BESIDE] = {{"opened", "opened", "descriptors", false, figures}};
+    int code = figures ? report_paths_beside(context, beside, 1) : view_memory(context);
     free(figures);
     if (code)
         return code;

@@ -3,11 +3,9 @@
 #ifndef REPORT_DESCRIPTORS_H
 #define REPORT_DESCRIPTORS_H
 
-#include "report_view.h"
-
-#define REPORT_DESCRIPTORS_COUNTER "fd.live"
+#include "view.h"
 
 /* Without the stacks: what there is to say where none was left open. */
-int report_descriptors_list(struct report_context *context);
+int report_descriptors_list(struct view_context *context);
 
 #endif

@@ -5,21 +5,23 @@
 
 #include "base_array.h"
 #include "profile_extent.h"
-#include "report_calls.h"
-#include "report_text.h"
+#include "report_views.h"
+#include "view_calls.h"
+#include "view_json.h"
+#include "view_text.h"
 
 enum { NARROW = 100, NARROW_WITH_ONE_MORE = 120 };
 
 struct row {
-    const struct report_pair *pair;
+    const struct view_pair *pair;
     uint32_t kind, thread; /* thread: only by thread; else 0 */
     uint64_t calls;
 };
 
 struct edges {
-    struct report_context *context;
-    struct report_entities entities;
-    struct report_calls calls;
+    struct view_context *context;
+    struct view_entities entities;
+    struct view_calls calls;
     struct row *rows; /* in order; the first `shown` are printed */
     size_t row_count, row_capacity, shown;
     bool past;       /* --limit N cut some off */
@@ -28,7 +30,7 @@ struct edges {
 
 static const char *const kinds[PROFILE_CALL_KINDS] = {NULL, "direct", "indirect", "tail", "entry"};
 
-static enum report_by by(const struct edges *edges)
+static enum view_by by(const struct edges *edges)
 {
     return edges->context->options->by;
 }
@@ -42,9 +44,9 @@ static int by_calls(const void *a, const void *b, void *context)
     const struct row *x = a, *y = b;
     if (x->calls != y->calls)
         return x->calls > y->calls ? -1 : 1;
-    int order = report_view_compare_names(context, x->pair->caller, y->pair->caller);
+    int order = view_compare_names(context, x->pair->caller, y->pair->caller);
     if (!order)
-        order = report_view_compare_names(context, x->pair->callee, y->pair->callee);
+        order = view_compare_names(context, x->pair->callee, y->pair->callee);
     if (!order)
         order = (x->kind > y->kind) - (x->kind < y->kind);
     return order ? order : (x->thread > y->thread) - (x->thread < y->thread);
@@ -66,8 +68,8 @@ static bool fill_by_thread(struct edges *edges)
     bool done = true;
     for (size_t i = 1; done && i < profile->edge_count; i++) {
         const struct profile_edge *edge = &profile->edges[i];
-        const struct report_pair *pair =
-            report_calls_pair_of(edges->context, &edges->entities, true, &edges->calls, edge);
+        const struct view_pair *pair =
+            view_calls_pair_of(edges->context, &edges->entities, true, &edges->calls, edge);
         if (!pair)
             continue;
         /* Indices have 31 bits, kinds two. */
@@ -89,7 +91,7 @@ static bool fill_by_thread(struct edges *edges)
 static bool fill_by_kind(struct edges *edges)
 {
     for (size_t i = 0; i < edges->calls.pair_count; i++) {
-        const struct report_pair *pair = &edges->calls.pairs[i];
+        const struct view_pair *pair = &edges->calls.pairs[i];
         for (uint32_t kind = 1; kind < PROFILE_CALL_KINDS; kind++) {
             struct row row = {.pair = pair, .kind = kind, .calls = pair->kinds[kind]};
             if (row.calls && !add_row(edges, &row))
@@ -101,7 +103,7 @@ static bool fill_by_kind(struct edges *edges)
 
 static bool fill_rows(struct edges *edges)
 {
-    if (!(by(edges) == REPORT_BY_THREAD ? fill_by_thread(edges) : fill_by_kind(edges)))
+    if (!(by(edges) == VIEW_BY_THREAD ? fill_by_thread(edges) : fill_by_kind(edges)))
         return false;
     if (edges->row_count)
         qsort_r(edges->rows, edges->row_count, sizeof *edges->rows, by_calls, &edges->entities);
@@ -116,7 +118,7 @@ static double share_of(const struct edges *edges, uint64_t calls)
 /* Rows are in order of their calls: what is too small lies at the end. */
 static void apply_limits(struct edges *edges)
 {
-    const struct report_options *options = edges->context->options;
+    const struct view_options *options = edges->context->options;
     size_t most = options->limit_rows ? options->limit_rows : edges->row_count;
     for (size_t i = 0; i < edges->row_count; i++) {
         bool below = options->limit_percent > 0 &&
@@ -134,131 +136,131 @@ static void apply_limits(struct edges *edges)
 
 static bool shows_images(const struct edges *edges)
 {
-    unsigned needed = by(edges) == REPORT_BY_FUNCTION ? NARROW : NARROW_WITH_ONE_MORE;
+    unsigned needed = by(edges) == VIEW_BY_FUNCTION ? NARROW : NARROW_WITH_ONE_MORE;
     bool wide = !edges->context->width || edges->context->width >= needed;
-    return wide && by(edges) != REPORT_BY_IMAGE;
+    return wide && by(edges) != VIEW_BY_IMAGE;
 }
 
-static void add_figures(const struct edges *edges, struct report_table *table, uint64_t calls)
+static void add_figures(const struct edges *edges, struct view_table *table, uint64_t calls)
 {
     struct base_text text = {0};
-    report_text_exact(&text, calls);
-    report_table_cell(table, base_text_string(&text), false);
+    view_text_exact(&text, calls);
+    view_table_cell(table, base_text_string(&text), false);
     base_text_clear(&text);
     base_text_addf(&text, "%.1f %%", 100 * share_of(edges, calls));
-    report_table_cell(table, base_text_string(&text), false);
+    view_table_cell(table, base_text_string(&text), false);
     table->failed |= text.failed;
     base_text_free(&text);
 }
 
-static void add_thread(const struct edges *edges, struct report_table *table, uint32_t thread)
+static void add_thread(const struct edges *edges, struct view_table *table, uint32_t thread)
 {
     const struct profile *profile = edges->context->profile;
     struct base_text tail = {0};
     if (thread)
         base_text_addf(&tail, " %d", profile->threads[thread].tid);
-    report_table_cell_tail(table,
-                           thread ? profile_text(profile, profile->threads[thread].name) : "(other threads)",
-                           base_text_string(&tail), edges->context->options->ascii);
+    view_table_cell_tail(table,
+                         thread ? profile_text(profile, profile->threads[thread].name) : "(other threads)",
+                         base_text_string(&tail), edges->context->options->ascii);
     table->failed |= tail.failed;
     base_text_free(&tail);
 }
 
 /* Where the call stands, in a cell of its own; nothing where the caller is not known. */
-static void add_place(const struct edges *edges, struct report_table *table, uint32_t entity)
+static void add_place(const struct edges *edges, struct view_table *table, uint32_t entity)
 {
-    const struct report_entity *item = &edges->entities.items[entity];
+    const struct view_entity *item = &edges->entities.items[entity];
     struct base_text text = {0};
-    if (by(edges) == REPORT_BY_LINE)
-        report_entity_line(&edges->entities, entity, &text);
-    else if (item->kind == REPORT_ADDRESS)
+    if (by(edges) == VIEW_BY_LINE)
+        view_entity_line(&edges->entities, entity, &text);
+    else if (item->kind == VIEW_ADDRESS)
         base_text_addf(&text, "0x%llx",
                        (unsigned long long)edges->context->profile->addresses[item->address].address);
-    if (by(edges) == REPORT_BY_LINE && !text.length && item->kind != REPORT_UNKNOWN)
+    if (by(edges) == VIEW_BY_LINE && !text.length && item->kind != VIEW_UNKNOWN)
         base_text_add(&text, "(no line)");
-    report_table_cell(table, base_text_string(&text), edges->context->options->ascii);
+    view_table_cell(table, base_text_string(&text), edges->context->options->ascii);
     table->failed |= text.failed;
     base_text_free(&text);
 }
 
-static void add_caller(const struct edges *edges, struct report_table *table, uint32_t entity)
+static void add_caller(const struct edges *edges, struct view_table *table, uint32_t entity)
 {
-    const char *unknown = report_view_unknown_caller(&edges->entities, entity);
-    if (by(edges) == REPORT_BY_LINE || by(edges) == REPORT_BY_ADDRESS)
+    const char *unknown = view_unknown_caller(&edges->entities, entity);
+    if (by(edges) == VIEW_BY_LINE || by(edges) == VIEW_BY_ADDRESS)
         add_place(edges, table, entity);
     if (unknown)
-        report_table_cell(table, unknown, false);
+        view_table_cell(table, unknown, false);
     else
-        report_view_name_cell(edges->context, table, &edges->entities, entity, true);
+        view_name_cell(edges->context, table, &edges->entities, entity, true);
     if (shows_images(edges))
-        report_view_image_cell(edges->context, table, &edges->entities, entity);
+        view_image_cell(edges->context, table, &edges->entities, entity);
 }
 
-static void add_callee(const struct edges *edges, struct report_table *table, uint32_t entity)
+static void add_callee(const struct edges *edges, struct view_table *table, uint32_t entity)
 {
-    report_view_name_cell(edges->context, table, &edges->entities, entity, true);
+    view_name_cell(edges->context, table, &edges->entities, entity, true);
     if (shows_images(edges))
-        report_view_image_cell(edges->context, table, &edges->entities, entity);
+        view_image_cell(edges->context, table, &edges->entities, entity);
 }
 
-static void add_columns(const struct edges *edges, struct report_table *table)
+static void add_columns(const struct edges *edges, struct view_table *table)
 {
-    report_table_add_column(table, "calls", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(table, "share", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(table, "kind", REPORT_LEFT, REPORT_FIXED);
-    if (by(edges) == REPORT_BY_THREAD)
-        report_table_add_column(table, "thread", REPORT_LEFT, REPORT_FLEXIBLE);
-    if (by(edges) == REPORT_BY_LINE)
-        report_table_add_column(table, "line", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
-    if (by(edges) == REPORT_BY_ADDRESS)
-        report_table_add_column(table, "site", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(table, "caller", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    view_table_add_column(table, "calls", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(table, "share", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(table, "kind", VIEW_LEFT, VIEW_FIXED);
+    if (by(edges) == VIEW_BY_THREAD)
+        view_table_add_column(table, "thread", VIEW_LEFT, VIEW_FLEXIBLE);
+    if (by(edges) == VIEW_BY_LINE)
+        view_table_add_column(table, "line", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
+    if (by(edges) == VIEW_BY_ADDRESS)
+        view_table_add_column(table, "site", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(table, "caller", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
     if (shows_images(edges))
-        report_table_add_column(table, "its image", REPORT_LEFT, REPORT_FLEXIBLE);
-    report_table_add_column(table, "callee", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+        view_table_add_column(table, "its image", VIEW_LEFT, VIEW_FLEXIBLE);
+    view_table_add_column(table, "callee", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
     if (shows_images(edges))
-        report_table_add_column(table, "its image", REPORT_LEFT, REPORT_FLEXIBLE);
+        view_table_add_column(table, "its image", VIEW_LEFT, VIEW_FLEXIBLE);
 }
 
-static void add_hidden(const struct edges *edges, struct report_table *table)
+static void add_hidden(const struct edges *edges, struct view_table *table)
 {
     struct base_text text = {0};
     size_t count = edges->row_count - edges->shown;
     if (!count)
         return;
     base_text_add(&text, "(");
-    report_view_below_text(edges->context, count, "edge", "edges", edges->past, &text);
+    view_below_text(edges->context, count, "edge", "edges", edges->past, &text);
     base_text_add(&text, ")");
     add_figures(edges, table, edges->hidden);
     bool said = false;
     for (size_t c = 2; c < table->column_count; c++) {
         bool here = table->columns[c].flexible && !said;
-        report_table_cell(table, here ? base_text_string(&text) : NULL, false);
+        view_table_cell(table, here ? base_text_string(&text) : NULL, false);
         said |= here;
     }
-    report_table_row(table, REPORT_DIM);
+    view_table_row(table, VIEW_DIM);
     table->failed |= text.failed;
     base_text_free(&text);
 }
 
 static void print_table(struct edges *edges)
 {
-    struct report_table table = {0};
-    struct report_table_form form = report_view_form(edges->context);
+    struct view_table table = {0};
+    struct view_table_form form = view_form(edges->context);
     add_columns(edges, &table);
     for (size_t i = 0; i < edges->shown; i++) {
         const struct row *row = &edges->rows[i];
         add_figures(edges, &table, row->calls);
-        report_table_cell(&table, kinds[row->kind], false);
-        if (by(edges) == REPORT_BY_THREAD)
+        view_table_cell(&table, kinds[row->kind], false);
+        if (by(edges) == VIEW_BY_THREAD)
             add_thread(edges, &table, row->thread);
         add_caller(edges, &table, row->pair->caller);
         add_callee(edges, &table, row->pair->callee);
-        report_table_row(&table, REPORT_PLAIN);
+        view_table_row(&table, VIEW_PLAIN);
     }
     add_hidden(edges, &table);
-    report_table_print(&table, &form, edges->context->out);
-    report_table_free(&table);
+    view_table_print(&table, &form, edges->context->out);
+    view_table_free(&table);
 }
 
 /* Why there is no row. */
@@ -287,7 +289,7 @@ static void print_text(struct edges *edges)
         return;
     }
     add_nothing(edges, &words);
-    report_view_words(edges->context, &words);
+    view_words(edges->context, &words);
     base_text_free(&words);
 }
 
@@ -296,12 +298,12 @@ static void print_text(struct edges *edges)
 static void json_end(struct edges *edges, const char *key, uint32_t entity)
 {
     struct base_json *json = edges->context->json;
-    if (edges->entities.items[entity].kind == REPORT_UNKNOWN) {
+    if (edges->entities.items[entity].kind == VIEW_UNKNOWN) {
         base_json_string(json, key, NULL);
         return;
     }
     base_json_begin(json, key, '{');
-    report_json_entity(edges->context, &edges->entities, entity);
+    view_json_entity(edges->context, &edges->entities, entity);
     base_json_end(json, '}');
 }
 
@@ -316,9 +318,9 @@ static void print_json(struct edges *edges)
     for (size_t i = 0; i < edges->shown; i++) {
         const struct row *row = &edges->rows[i];
         base_json_begin(json, NULL, '{');
-        if (by(edges) == REPORT_BY_THREAD && row->thread)
-            report_json_thread(edges->context, row->thread);
-        else if (by(edges) == REPORT_BY_THREAD)
+        if (by(edges) == VIEW_BY_THREAD && row->thread)
+            view_json_thread(edges->context, row->thread);
+        else if (by(edges) == VIEW_BY_THREAD)
             base_json_string(json, "thread", NULL);
         json_end(edges, "caller", row->pair->caller);
         json_end(edges, "callee", row->pair->callee);
@@ -334,33 +336,32 @@ static void print_json(struct edges *edges)
     base_json_end(json, '}');
 }
 
-static enum report_detail detail_of(const struct report_options *options)
+static enum view_detail detail_of(const struct view_options *options)
 {
     switch (options->by) {
-    case REPORT_BY_LINE:
-        return REPORT_DETAIL_LINE;
-    case REPORT_BY_ADDRESS:
-        return REPORT_DETAIL_ADDRESS;
-    case REPORT_BY_IMAGE:
-        return REPORT_DETAIL_IMAGE;
-    case REPORT_BY_FUNCTION:
-    case REPORT_BY_THREAD:
-    case REPORT_BY_CPU:
+    case VIEW_BY_LINE:
+        return VIEW_DETAIL_LINE;
+    case VIEW_BY_ADDRESS:
+        return VIEW_DETAIL_ADDRESS;
+    case VIEW_BY_IMAGE:
+        return VIEW_DETAIL_IMAGE;
+    case VIEW_BY_FUNCTION:
+    case VIEW_BY_THREAD:
+    case VIEW_BY_CPU:
         break;
     }
-    return options->inlines ? REPORT_DETAIL_INLINED : REPORT_DETAIL_FUNCTION;
+    return options->inlines ? VIEW_DETAIL_INLINED : VIEW_DETAIL_FUNCTION;
 }
 
-int report_edges(struct report_context *context)
+int report_edges(struct view_context *context)
 {
     struct edges edges = {.context = context};
-    enum report_detail detail = detail_of(context->options);
-    int code =
-        report_entity_init(&edges.entities, context->profile, detail) ? 0 : report_view_memory(context);
+    enum view_detail detail = detail_of(context->options);
+    int code = view_entity_init(&edges.entities, context->profile, detail) ? 0 : view_memory(context);
     if (!code)
-        code = report_calls_gather(context, &edges.entities, true, &edges.calls);
+        code = view_calls_gather(context, &edges.entities, true, &edges.calls);
     if (!code && !fill_rows(&edges))
-        code = report_view_memory(context);
+        code = view_memory(context);
     if (!code) {
         apply_limits(&edges);
         if (context->json)
@@ -368,8 +369,8 @@ int report_edges(struct report_context *context)
         else
             print_text(&edges);
     }
-    report_calls_free(&edges.calls);
-    report_entity_free(&edges.entities);
+    view_calls_free(&edges.calls);
+    view_entity_free(&edges.entities);
     free(edges.rows);
     return code;
 }

@@ -12,15 +12,16 @@
 #include <string.h>
 
 #include "base_array.h"
-#include "report_calls.h"
-#include "report_cycle.h"
-#include "report_text.h"
-#include "report_view.h"
+#include "report_views.h"
+#include "view_calls.h"
+#include "view_cycle.h"
+#include "view_json.h"
+#include "view_text.h"
 
 enum { NARROW = 100 };
 
 struct sum {
-    struct report_figure self, total;
+    struct view_figure self, total;
     uint32_t active;
     uint32_t rank;  /* from 1, by total */
     uint32_t cycle; /* 0: none */
@@ -30,13 +31,13 @@ struct sum {
 struct edge {
     uint32_t caller, callee;
     uint32_t active;
-    struct report_figure total;
+    struct view_figure total;
 };
 
 struct graph {
-    struct report_context *context;
-    struct report_entities entities;
-    struct report_calls calls;
+    struct view_context *context;
+    struct view_entities entities;
+    struct view_calls calls;
     struct sum *sums; /* by entity */
     size_t sum_count, sum_capacity;
     struct edge *edges; /* index 0 is none */
@@ -74,16 +75,16 @@ static uint32_t edge_between(struct graph *graph, uint32_t caller, uint32_t call
     return fresh;
 }
 
-static bool enter(void *context, struct report_frame *frames, size_t depth, const struct report_figure *total)
+static bool enter(void *context, struct view_frame *frames, size_t depth, const struct view_figure *total)
 {
     struct graph *graph = context;
-    struct report_frame *frame = &frames[depth - 1];
+    struct view_frame *frame = &frames[depth - 1];
     if (!grow_sums(graph, frame->entity))
         return false;
     struct sum *sum = &graph->sums[frame->entity];
     sum->seen = true;
     if (!sum->active++)
-        report_select_add(&graph->context->selection, &sum->total, total);
+        view_select_add(&graph->context->selection, &sum->total, total);
     if (depth == 1)
         return true;
     frame->slot = edge_between(graph, frames[depth - 2].entity, frame->entity);
@@ -91,21 +92,21 @@ static bool enter(void *context, struct report_frame *frames, size_t depth, cons
         return false;
     struct edge *edge = &graph->edges[frame->slot];
     if (!edge->active++)
-        report_select_add(&graph->context->selection, &edge->total, total);
+        view_select_add(&graph->context->selection, &edge->total, total);
     return true;
 }
 
-static void leave(void *context, struct report_frame *frames, size_t depth)
+static void leave(void *context, struct view_frame *frames, size_t depth)
 {
     struct graph *graph = context;
     graph->sums[frames[depth - 1].entity].active--;
     graph->edges[frames[depth - 1].slot].active--; /* of index 0: nobody looks */
 }
 
-static bool leaf(void *context, struct report_frame *frames, size_t depth, const struct report_figure *self)
+static bool leaf(void *context, struct view_frame *frames, size_t depth, const struct view_figure *self)
 {
     struct graph *graph = context;
-    report_select_add(&graph->context->selection, &graph->sums[frames[depth - 1].entity].self, self);
+    view_select_add(&graph->context->selection, &graph->sums[frames[depth - 1].entity].self, self);
     return true;
 }
 
@@ -113,7 +114,7 @@ static bool leaf(void *context, struct report_frame *frames, size_t depth, const
 static bool add_counted(struct graph *graph)
 {
     for (size_t i = 0; i < graph->calls.pair_count; i++) {
-        const struct report_pair *pair = &graph->calls.pairs[i];
+        const struct view_pair *pair = &graph->calls.pairs[i];
         uint32_t further = pair->caller > pair->callee ? pair->caller : pair->callee;
         if (!grow_sums(graph, further) || !edge_between(graph, pair->caller, pair->callee))
             return false;
@@ -133,7 +134,7 @@ static int by_total(const void *a, const void *b, void *context)
         return x->total.value > y->total.value ? -1 : 1;
     if (x->self.value != y->self.value)
         return x->self.value > y->self.value ? -1 : 1;
-    return report_view_compare_names(&graph->entities, i, j);
+    return view_compare_names(&graph->entities, i, j);
 }
 
 static bool rank(struct graph *graph)
@@ -148,7 +149,7 @@ static bool rank(struct graph *graph)
     qsort_r(graph->ranking, graph->ranked, sizeof *graph->ranking, by_total, graph);
     for (size_t i = 0; i < graph->ranked; i++) {
         struct sum *sum = &graph->sums[graph->ranking[i]];
-        bool below = report_view_below(graph->context, &sum->total);
+        bool below = view_below(graph->context, &sum->total);
         sum->rank = (uint32_t)i + 1;
         sum->printed = !below && (!limit || i < limit);
         graph->shown += sum->printed;
@@ -208,10 +209,10 @@ static bool find_cycles(struct graph *graph)
     bool done = targets && component;
     for (size_t i = 0; done && i + 1 < graph->edge_count; i++) {
         const struct edge *edge = &graph->edges[graph->callees[i]];
-        bool by_signal = graph->entities.items[edge->callee].kind == REPORT_SIGNAL;
+        bool by_signal = graph->entities.items[edge->callee].kind == VIEW_SIGNAL;
         targets[i] = by_signal ? edge->caller : edge->callee;
     }
-    done = done && report_cycle_find(graph->sum_count, graph->first_callee, targets, component);
+    done = done && view_cycle_find(graph->sum_count, graph->first_callee, targets, component);
     for (size_t i = 0; done && i < graph->sum_count; i++)
         graph->sums[i].cycle = component[i];
     free(targets);
@@ -239,25 +240,25 @@ static bool number_cycles(struct graph *graph)
 
 static int gather(struct graph *graph)
 {
-    struct report_context *context = graph->context;
-    enum report_detail detail = context->options->inlines ? REPORT_DETAIL_INLINED : REPORT_DETAIL_FUNCTION;
-    struct report_visitor visitor = {
+    struct view_context *context = graph->context;
+    enum view_detail detail = context->options->inlines ? VIEW_DETAIL_INLINED : VIEW_DETAIL_FUNCTION;
+    struct view_visitor visitor = {
         .enter = enter, .leave = leave, .leaf = leaf, .context = graph, .marks = true};
-    if (!report_entity_init(&graph->entities, context->profile, detail) ||
+    if (!view_entity_init(&graph->entities, context->profile, detail) ||
         !base_array_room(graph->edges, 0, graph->edge_capacity))
-        return report_view_memory(context);
+        return view_memory(context);
     graph->edges[graph->edge_count++] = (struct edge){0};
-    int code = report_walk(context->profile, &context->nodes, &graph->entities, &visitor, context->error);
+    int code = view_walk(context->profile, &context->nodes, &graph->entities, &visitor, context->error);
     if (code)
         return code;
-    code = report_calls_gather(context, &graph->entities, false, &graph->calls);
+    code = view_calls_gather(context, &graph->entities, false, &graph->calls);
     if (code)
         return code;
     bool done = add_counted(graph) && rank(graph) &&
                 index_edges(graph, &graph->callees, &graph->first_callee, true) &&
                 index_edges(graph, &graph->callers, &graph->first_caller, false) && find_cycles(graph) &&
                 number_cycles(graph);
-    return done ? 0 : report_view_memory(context);
+    return done ? 0 : view_memory(context);
 }
 
 /* --- text --- */
@@ -276,33 +277,33 @@ static bool shows_self(const struct graph *graph)
 
 static bool shows_samples(const struct graph *graph)
 {
-    return is_wide(graph) && report_view_samples(graph->context);
+    return is_wide(graph) && view_samples(graph->context);
 }
 
 /* A row that only says something; under a narrow terminal's calls, where names have little room. */
-static void add_remark(const struct graph *graph, struct report_table *table, const char *remark)
+static void add_remark(const struct graph *graph, struct view_table *table, const char *remark)
 {
     int before = 2 + shows_self(graph) + shows_samples(graph) + 2 * graph->calls.counted;
     if (!shows_self(graph)) {
-        report_table_words(table, 2, 0, remark + strspn(remark, " "), REPORT_DIM, false);
+        view_table_words(table, 2, 0, remark + strspn(remark, " "), VIEW_DIM, false);
         return;
     }
     for (int i = before; i > 0; i--)
-        report_table_cell(table, NULL, false);
-    report_table_cell(table, remark, false);
+        view_table_cell(table, NULL, false);
+    view_table_cell(table, remark, false);
     if (is_wide(graph))
-        report_table_cell(table, NULL, false);
-    report_table_row(table, REPORT_DIM);
+        view_table_cell(table, NULL, false);
+    view_table_row(table, VIEW_DIM);
 }
 
-static void add_name(const struct graph *graph, struct report_table *table, uint32_t entity, bool indent,
+static void add_name(const struct graph *graph, struct view_table *table, uint32_t entity, bool indent,
                      bool itself)
 {
     const struct sum *sum = &graph->sums[entity];
     struct base_text text = {0}, tail = {0};
     base_text_add(&text, indent ? "    " : "");
-    report_entity_name(&graph->entities, entity, &text);
-    if (report_entity_inlined(&graph->entities, entity))
+    view_entity_name(&graph->entities, entity, &text);
+    if (view_entity_inlined(&graph->entities, entity))
         base_text_add(&tail, " (inlined)");
     if (sum->cycle)
         base_text_addf(&tail, " <cycle %u>", sum->cycle);
@@ -311,41 +312,41 @@ static void add_name(const struct graph *graph, struct report_table *table, uint
     else if (indent && sum->printed)
         base_text_addf(&tail, " [%u]", sum->rank);
     table->failed |= text.failed | tail.failed;
-    report_table_cell_tail(table, base_text_string(&text), base_text_string(&tail),
-                           graph->context->options->ascii);
+    view_table_cell_tail(table, base_text_string(&text), base_text_string(&tail),
+                         graph->context->options->ascii);
     base_text_free(&text);
     base_text_free(&tail);
 }
 
 /* The cells of calls and of the time of one. */
-static void add_calls(const struct graph *graph, struct report_table *table, const char *calls,
-                      const struct report_figure *time, uint64_t divisor)
+static void add_calls(const struct graph *graph, struct view_table *table, const char *calls,
+                      const struct view_figure *time, uint64_t divisor)
 {
-    const struct report_context *context = graph->context;
+    const struct view_context *context = graph->context;
     struct base_text text = {0};
-    report_table_cell(table, calls, false);
-    if (divisor && report_calls_timed(context, &graph->calls)) {
-        struct report_mean mean = report_calls_mean(&context->selection, time, divisor);
-        report_calls_mean_text(&text, &mean, context->options->ascii);
+    view_table_cell(table, calls, false);
+    if (divisor && view_calls_timed(context, &graph->calls)) {
+        struct view_mean mean = view_calls_mean(&context->selection, time, divisor);
+        view_calls_mean_text(&text, &mean, context->options->ascii);
     }
-    report_table_cell(table, base_text_string(&text), context->options->ascii);
+    view_table_cell(table, base_text_string(&text), context->options->ascii);
     table->failed |= text.failed;
     base_text_free(&text);
 }
 
-static void add_edge_calls(const struct graph *graph, struct report_table *table, const struct edge *edge)
+static void add_edge_calls(const struct graph *graph, struct view_table *table, const struct edge *edge)
 {
-    const struct report_pair *pair = report_calls_between(&graph->calls, edge->caller, edge->callee);
-    struct report_called called = report_calls_of(&graph->calls, edge->callee);
+    const struct view_pair *pair = view_calls_between(&graph->calls, edge->caller, edge->callee);
+    struct view_called called = view_calls_of(&graph->calls, edge->callee);
     struct base_text text = {0};
     if (!graph->calls.counted)
         return;
     if (pair)
-        report_text_count(&text, pair->calls);
+        view_text_count(&text, pair->calls);
     if (pair && !pair->recursive) {
         base_text_add(&text, "/");
-        report_calls_at_least(&text, &called, graph->context->options->ascii);
-        report_text_count(&text, report_calls_entering(&called));
+        view_calls_at_least(&text, &called, graph->context->options->ascii);
+        view_text_count(&text, view_calls_entering(&called));
     }
     add_calls(graph, table, base_text_string(&text), &edge->total,
               pair && !pair->recursive && !pair->partial ? pair->calls : 0);
@@ -353,48 +354,47 @@ static void add_edge_calls(const struct graph *graph, struct report_table *table
     base_text_free(&text);
 }
 
-static void add_entry_calls(const struct graph *graph, struct report_table *table, uint32_t entity)
+static void add_entry_calls(const struct graph *graph, struct view_table *table, uint32_t entity)
 {
-    struct report_called called = report_calls_of(&graph->calls, entity);
+    struct view_called called = view_calls_of(&graph->calls, entity);
     struct base_text text = {0};
     if (!graph->calls.counted)
         return;
-    report_calls_text(&text, &called, graph->context->options->ascii);
-    add_calls(graph, table, base_text_string(&text), &graph->sums[entity].total,
-              report_calls_divisor(&called));
+    view_calls_text(&text, &called, graph->context->options->ascii);
+    add_calls(graph, table, base_text_string(&text), &graph->sums[entity].total, view_calls_divisor(&called));
     table->failed |= text.failed;
     base_text_free(&text);
 }
 
-static void add_edge(const struct graph *graph, struct report_table *table, const struct edge *edge,
+static void add_edge(const struct graph *graph, struct view_table *table, const struct edge *edge,
                      bool caller)
 {
     uint32_t other = caller ? edge->caller : edge->callee;
-    report_table_cell(table, NULL, false);
-    report_view_share_cell(graph->context, table, &edge->total);
+    view_table_cell(table, NULL, false);
+    view_share_cell(graph->context, table, &edge->total);
     if (shows_self(graph))
-        report_table_cell(table, NULL, false);
+        view_table_cell(table, NULL, false);
     if (shows_samples(graph))
-        report_view_count_cell(graph->context, table, edge->total.samples);
+        view_count_cell(graph->context, table, edge->total.samples);
     add_edge_calls(graph, table, edge);
     add_name(graph, table, other, true, edge->caller == edge->callee);
     if (is_wide(graph))
-        report_view_image_cell(graph->context, table, &graph->entities, other);
-    report_table_row(table, REPORT_PLAIN);
+        view_image_cell(graph->context, table, &graph->entities, other);
+    view_table_row(table, VIEW_PLAIN);
 }
 
-static void add_hidden_edges(const struct graph *graph, struct report_table *table, size_t count,
+static void add_hidden_edges(const struct graph *graph, struct view_table *table, size_t count,
                              uint64_t calls, bool callers)
 {
     struct base_text text = {0};
     if (!count)
         return;
     base_text_add(&text, "    (");
-    report_view_below_text(graph->context, count, callers ? "caller" : "callee",
-                           callers ? "callers" : "callees", false, &text);
+    view_below_text(graph->context, count, callers ? "caller" : "callee", callers ? "callers" : "callees",
+                    false, &text);
     if (calls) {
         base_text_add(&text, ", ");
-        report_text_exact(&text, calls);
+        view_text_exact(&text, calls);
         base_text_add(&text, calls == 1 ? " call" : " calls");
     }
     base_text_add(&text, ")");
@@ -412,16 +412,16 @@ static size_t hidden_edges(const struct graph *graph, uint32_t entity, bool call
     *calls = 0;
     for (uint32_t i = first[entity]; i < first[entity + 1]; i++) {
         const struct edge *edge = &graph->edges[edges[i]];
-        if (!report_view_below(graph->context, &edge->total))
+        if (!view_below(graph->context, &edge->total))
             continue;
-        const struct report_pair *pair = report_calls_between(&graph->calls, edge->caller, edge->callee);
+        const struct view_pair *pair = view_calls_between(&graph->calls, edge->caller, edge->callee);
         hidden++;
         *calls += pair ? pair->calls : 0;
     }
     return hidden;
 }
 
-static void add_edges(const struct graph *graph, struct report_table *table, uint32_t entity, bool callers)
+static void add_edges(const struct graph *graph, struct view_table *table, uint32_t entity, bool callers)
 {
     const uint32_t *first = callers ? graph->first_caller : graph->first_callee;
     const uint32_t *edges = callers ? graph->callers : graph->callees;
@@ -430,42 +430,42 @@ static void add_edges(const struct graph *graph, struct report_table *table, uin
     if (callers)
         add_hidden_edges(graph, table, hidden, calls, true);
     for (uint32_t i = first[entity]; i < first[entity + 1]; i++)
-        if (!report_view_below(graph->context, &graph->edges[edges[i]].total))
+        if (!view_below(graph->context, &graph->edges[edges[i]].total))
             add_edge(graph, table, &graph->edges[edges[i]], callers);
     if (!callers)
         add_hidden_edges(graph, table, hidden, calls, false);
 }
 
-static void add_entry(const struct graph *graph, struct report_table *table, uint32_t entity)
+static void add_entry(const struct graph *graph, struct view_table *table, uint32_t entity)
 {
     const struct sum *sum = &graph->sums[entity];
     struct base_text index = {0};
     add_edges(graph, table, entity, true);
     base_text_addf(&index, "[%u]", sum->rank);
-    report_table_cell(table, base_text_string(&index), false);
-    report_view_share_cell(graph->context, table, &sum->total);
+    view_table_cell(table, base_text_string(&index), false);
+    view_share_cell(graph->context, table, &sum->total);
     if (shows_self(graph))
-        report_view_share_cell(graph->context, table, &sum->self);
+        view_share_cell(graph->context, table, &sum->self);
     if (shows_samples(graph))
-        report_view_count_cell(graph->context, table, sum->total.samples);
+        view_count_cell(graph->context, table, sum->total.samples);
     add_entry_calls(graph, table, entity);
     add_name(graph, table, entity, false, false);
     if (is_wide(graph))
-        report_view_image_cell(graph->context, table, &graph->entities, entity);
-    report_table_row(table, REPORT_BOLD);
+        view_image_cell(graph->context, table, &graph->entities, entity);
+    view_table_row(table, VIEW_BOLD);
     table->failed |= index.failed;
     base_text_free(&index);
     add_edges(graph, table, entity, false);
 }
 
-static void add_hidden(const struct graph *graph, struct report_table *table)
+static void add_hidden(const struct graph *graph, struct view_table *table)
 {
     struct base_text text = {0};
     if (graph->shown == graph->ranked)
         return;
     base_text_add(&text, "(");
-    report_view_below_text(graph->context, graph->ranked - graph->shown, "function", "functions", graph->past,
-                           &text);
+    view_below_text(graph->context, graph->ranked - graph->shown, "function", "functions", graph->past,
+                    &text);
     base_text_add(&text, ")");
     add_remark(graph, table, base_text_string(&text));
     table->failed |= text.failed;
@@ -474,48 +474,48 @@ static void add_hidden(const struct graph *graph, struct report_table *table)
 
 static void print_text(struct graph *graph)
 {
-    struct report_context *context = graph->context;
-    struct report_table table = {0};
-    struct report_table_form form = report_view_form(context);
-    report_table_add_column(&table, "index", REPORT_LEFT, REPORT_FIXED);
-    report_table_add_column(&table, "total", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
+    struct view_context *context = graph->context;
+    struct view_table table = {0};
+    struct view_table_form form = view_form(context);
+    view_table_add_column(&table, "index", VIEW_LEFT, VIEW_FIXED);
+    view_table_add_column(&table, "total", VIEW_RIGHT_TITLE_LEFT, VIEW_FIXED);
     if (shows_self(graph))
-        report_table_add_column(&table, "self", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
+        view_table_add_column(&table, "self", VIEW_RIGHT_TITLE_LEFT, VIEW_FIXED);
     if (shows_samples(graph))
-        report_table_add_column(&table, "samples", REPORT_RIGHT, REPORT_FIXED);
+        view_table_add_column(&table, "samples", VIEW_RIGHT, VIEW_FIXED);
     if (graph->calls.counted) {
-        report_table_add_column(&table, "calls", REPORT_RIGHT, REPORT_FIXED);
-        report_table_add_column(&table, "time/call", REPORT_RIGHT, REPORT_FIXED);
+        view_table_add_column(&table, "calls", VIEW_RIGHT, VIEW_FIXED);
+        view_table_add_column(&table, "time/call", VIEW_RIGHT, VIEW_FIXED);
     }
-    report_table_add_column(&table, "function", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    view_table_add_column(&table, "function", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
     if (is_wide(graph))
-        report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
+        view_table_add_column(&table, "image", VIEW_LEFT, VIEW_FLEXIBLE);
     for (size_t i = 0; i < graph->shown; i++) {
         add_entry(graph, &table, graph->ranking[i]);
         if (i + 1 == graph->ranked)
             break;
         for (size_t c = 0; c < table.column_count; c++)
-            report_table_cell(&table, NULL, false);
-        report_table_row(&table, REPORT_PLAIN);
+            view_table_cell(&table, NULL, false);
+        view_table_row(&table, VIEW_PLAIN);
     }
     add_hidden(graph, &table);
-    report_table_print(&table, &form, context->out);
-    report_table_free(&table);
+    view_table_print(&table, &form, context->out);
+    view_table_free(&table);
 }
 
 /* --- JSON --- */
 
-static void json_mean(struct graph *graph, const struct report_figure *time, uint64_t divisor)
+static void json_mean(struct graph *graph, const struct view_figure *time, uint64_t divisor)
 {
-    if (!divisor || !report_calls_timed(graph->context, &graph->calls))
+    if (!divisor || !view_calls_timed(graph->context, &graph->calls))
         return;
-    struct report_mean mean = report_calls_mean(&graph->context->selection, time, divisor);
-    report_calls_mean_json(graph->context->json, "ns_per_call", &mean);
+    struct view_mean mean = view_calls_mean(&graph->context->selection, time, divisor);
+    view_calls_mean_json(graph->context->json, "ns_per_call", &mean);
 }
 
 static void json_edge_calls(struct graph *graph, const struct edge *edge)
 {
-    const struct report_pair *pair = report_calls_between(&graph->calls, edge->caller, edge->callee);
+    const struct view_pair *pair = view_calls_between(&graph->calls, edge->caller, edge->callee);
     if (!pair)
         return;
     base_json_unsigned(graph->context->json, "calls", pair->calls);
@@ -525,11 +525,11 @@ static void json_edge_calls(struct graph *graph, const struct edge *edge)
 
 static void json_entry_calls(struct graph *graph, uint32_t entity)
 {
-    struct report_called called = report_calls_of(&graph->calls, entity);
+    struct view_called called = view_calls_of(&graph->calls, entity);
     if (!called.calls)
         return;
-    report_calls_json(graph->context->json, &called);
-    json_mean(graph, &graph->sums[entity].total, report_calls_divisor(&called));
+    view_calls_json(graph->context->json, &called);
+    json_mean(graph, &graph->sums[entity].total, view_calls_divisor(&called));
 }
 
 static void json_edges(struct graph *graph, uint32_t entity, bool callers)
@@ -542,12 +542,12 @@ static void json_edges(struct graph *graph, uint32_t entity, bool callers)
     for (uint32_t i = first[entity]; i < first[entity + 1]; i++) {
         const struct edge *edge = &graph->edges[edges[i]];
         uint32_t other = callers ? edge->caller : edge->callee;
-        if (report_view_below(graph->context, &edge->total))
+        if (view_below(graph->context, &edge->total))
             continue;
         base_json_begin(json, NULL, '{');
         base_json_unsigned(json, "rank", graph->sums[other].rank);
-        report_json_entity(graph->context, &graph->entities, other);
-        report_json_figure(graph->context, "total", &edge->total);
+        view_json_entity(graph->context, &graph->entities, other);
+        view_json_figure(graph->context, "total", &edge->total);
         json_edge_calls(graph, edge);
         base_json_end(json, '}');
     }
@@ -565,11 +565,11 @@ static void print_json(struct graph *graph)
         const struct sum *sum = &graph->sums[entity];
         base_json_begin(json, NULL, '{');
         base_json_unsigned(json, "rank", sum->rank);
-        report_json_entity(graph->context, &graph->entities, entity);
+        view_json_entity(graph->context, &graph->entities, entity);
         if (sum->cycle)
             base_json_unsigned(json, "cycle", sum->cycle);
-        report_json_figure(graph->context, "self", &sum->self);
-        report_json_figure(graph->context, "total", &sum->total);
+        view_json_figure(graph->context, "self", &sum->self);
+        view_json_figure(graph->context, "total", &sum->total);
         json_entry_calls(graph, entity);
         json_edges(graph, entity, true);
         json_edges(graph, entity, false);
@@ -579,7 +579,7 @@ static void print_json(struct graph *graph)
     base_json_unsigned(json, "functions_below_limit", graph->ranked - graph->shown);
 }
 
-int report_graph(struct report_context *context)
+int report_graph(struct view_context *context)
 {
     struct graph graph = {.context = context};
     int code = gather(&graph);
@@ -587,8 +587,8 @@ int report_graph(struct report_context *context)
         print_json(&graph);
     else if (!code)
         print_text(&graph);
-    report_calls_free(&graph.calls);
-    report_entity_free(&graph.entities);
+    view_calls_free(&graph.calls);
+    view_entity_free(&graph.entities);
     base_map_free(&graph.map);
     free(graph.sums);
     free(graph.edges);

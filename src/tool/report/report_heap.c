@@ -1,8 +1,8 @@
 #include "report_heap.h"
 
 #include "profile_extent.h"
-#include "report_select.h"
-#include "report_text.h"
+#include "view_select.h"
+#include "view_text.h"
 
 static void add_cells(const struct profile *profile, enum profile_heap which, struct report_heap *heap)
 {
@@ -10,7 +10,7 @@ static void add_cells(const struct profile *profile, enum profile_heap which, st
     bool peak = profile->counters[counter].combine == PROFILE_PEAK;
     for (size_t i = 0; counter && i < profile->cell_count; i++)
         if (profile->cells[i].counter == counter)
-            report_select_combine(peak, &heap->sums[which], profile->cells[i].value);
+            view_select_combine(peak, &heap->sums[which], profile->cells[i].value);
 }
 
 bool report_heap_gather(const struct profile *profile, struct report_heap *heap)
@@ -28,7 +28,7 @@ bool report_heap_gather(const struct profile *profile, struct report_heap *heap)
 
 static void add_blocks(struct base_text *out, int64_t count)
 {
-    report_text_count(out, count > 0 ? (uint64_t)count : 0);
+    view_text_count(out, count > 0 ? (uint64_t)count : 0);
     base_text_add(out, count == 1 ? " block" : " blocks");
 }
 
@@ -38,9 +38,9 @@ static void add_peak(struct base_text *out, const struct profile *profile, const
     const struct profile_peak *peak = heap->highest;
     const struct profile_process *process = &profile->processes[peak->process];
     base_text_add(out, ", peak ");
-    report_text_value(out, "bytes", peak->value, ascii);
+    view_text_value(out, "bytes", peak->value, ascii);
     base_text_add(out, " at ");
-    report_text_time(out, peak->time_ns < INT64_MAX ? (int64_t)peak->time_ns : INT64_MAX, ascii);
+    view_text_time(out, peak->time_ns < INT64_MAX ? (int64_t)peak->time_ns : INT64_MAX, ascii);
     if (heap->peaks > 1)
         base_text_addf(out, " in %s (%d)", profile_text(profile, process->name), process->pid);
 }
@@ -60,13 +60,13 @@ void report_heap_text(struct base_text *out, const struct profile *profile, cons
         profile_extent_not_counted_briefly(&extent, out);
         return;
     }
-    report_text_value(out, "bytes", sums[PROFILE_HEAP_TOTAL], ascii);
+    view_text_value(out, "bytes", sums[PROFILE_HEAP_TOTAL], ascii);
     base_text_add(out, " in ");
     add_blocks(out, sums[PROFILE_HEAP_COUNT]);
     if (heap->highest)
         add_peak(out, profile, heap, ascii);
     base_text_add(out, ", ");
-    report_text_value(out, "bytes", sums[PROFILE_HEAP_LIVE], ascii);
+    view_text_value(out, "bytes", sums[PROFILE_HEAP_LIVE], ascii);
     base_text_add(out, " live in ");
     add_blocks(out, sums[PROFILE_HEAP_LIVE_COUNT]);
     if (sums[PROFILE_HEAP_COUNT] > 0)

@@ -3,12 +3,9 @@
 #ifndef REPORT_HELD_H
 #define REPORT_HELD_H
 
-#include "report_view.h"
-
-/* The counter that a view is of; NULL: the reader chooses. */
-const char *report_held_counter(enum report_view view);
+#include "view.h"
 
 /* What is said when an exact counter is nothing everywhere. */
-void report_held_nothing(const struct report_context *context, struct base_text *out);
+void report_held_nothing(const struct view_context *context, struct base_text *out);
 
 #endif

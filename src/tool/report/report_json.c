@@ -1,4 +1,3 @@
-#include "report_view.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -6,6 +5,7 @@
 
 #include "profile_extent.h"
 #include "profile_statistics.h"
+#include "report_views.h"
 
 /* Keys of the meta table whose values are numbers; everything else is text even when it looks like one. */
 static bool numeric(const char *key)
@@ -41,7 +41,7 @@ static void meta_value(struct base_json *json, const char *key, const char *valu
         base_json_string(json, key, value);
 }
 
-static void meta(struct report_context *context)
+static void meta(struct view_context *context)
 {
     const struct profile *profile = context->profile;
     base_json_begin(context->json, "meta", '{');
@@ -62,15 +62,15 @@ static int64_t sum_of_calls(const struct profile *profile)
     return sum < INT64_MAX ? (int64_t)sum : INT64_MAX;
 }
 
-static void counter_figures(struct report_context *context, size_t counter)
+static void counter_figures(struct view_context *context, size_t counter)
 {
     const struct profile *profile = context->profile;
-    struct report_selection plain = {.peak = profile->counters[counter].combine == PROFILE_PEAK};
-    struct report_figure sum = {0, 0};
+    struct view_selection plain = {.peak = profile->counters[counter].combine == PROFILE_PEAK};
+    struct view_figure sum = {0, 0};
     for (size_t i = 0; i < profile->cell_count; i++)
         if (profile->cells[i].counter == counter)
-            report_select_add(&plain, &sum,
-                              &(struct report_figure){profile->cells[i].value, profile->cells[i].samples});
+            view_select_add(&plain, &sum,
+                            &(struct view_figure){profile->cells[i].value, profile->cells[i].samples});
     if (counter == profile_counts_calls(profile))
         sum.value = sum_of_calls(profile);
     base_json_integer(context->json, "value", sum.value);
@@ -78,7 +78,7 @@ static void counter_figures(struct report_context *context, size_t counter)
 }
 
 /* "exact": all of it was counted, none of it only sampled. */
-static void extent_figures(struct report_context *context, struct profile_extent extent)
+static void extent_figures(struct view_context *context, struct profile_extent extent)
 {
     static const char *const degrees[] = {"none", "part", "all"};
     base_json_bool(context->json, "exact", profile_extent_is_exact(&extent));
@@ -86,7 +86,7 @@ static void extent_figures(struct report_context *context, struct profile_extent
     base_json_string(context->json, "counted", degrees[extent.degree]);
 }
 
-static void counters(struct report_context *context)
+static void counters(struct view_context *context)
 {
     static const char *const combines[] = {NULL, "sum", "peak", "live"};
     const struct profile *profile = context->profile;
@@ -105,10 +105,10 @@ static void counters(struct report_context *context)
     base_json_end(context->json, ']');
 }
 
-static void selected(struct report_context *context)
+static void selected(struct view_context *context)
 {
-    const struct report_selection *selection = &context->selection;
-    const struct report_options *options = context->options;
+    const struct view_selection *selection = &context->selection;
+    const struct view_options *options = context->options;
     struct base_json *json = context->json;
     base_json_begin(json, "selected", '{');
     base_json_string(json, "counter", selection->name);
@@ -133,7 +133,7 @@ static void selected(struct report_context *context)
     base_json_end(json, '}');
 }
 
-void report_json_recording(struct report_context *context)
+void report_json_recording(struct view_context *context)
 {
     static const char *const views[] = {"flat",  "graph",      "tree",  "paths",    "losses",
                                         "edges", "candidates", "loops", "annotate", "leaks",
@@ -146,64 +146,6 @@ void report_json_recording(struct report_context *context)
     meta(context);
     counters(context);
     selected(context);
-    if (context->options->view != REPORT_LOSSES)
+    if (context->options->view != VIEW_LOSSES)
         report_losses_json(context);
-}
-
-void report_json_figure(struct report_context *context, const char *key, const struct report_figure *figure)
-{
-    struct base_json *json = context->json;
-    base_json_begin(json, key, '{');
-    base_json_integer(json, "value", figure->value);
-    base_json_unsigned(json, "samples", figure->samples);
-    if (!context->selection.peak) {
-        struct report_share share = report_select_share(&context->selection, figure);
-        base_json_number(json, "share", share.share);
-        if (!context->selection.exact) {
-            base_json_number(json, "low", share.low);
-            base_json_number(json, "high", share.high);
-        }
-    }
-    base_json_end(json, '}');
-}
-
-void report_json_entity(struct report_context *context, const struct report_entities *entities,
-                        uint32_t entity)
-{
-    const struct profile *profile = context->profile;
-    const struct report_entity *item = &entities->items[entity];
-    struct base_text name = {0};
-    report_entity_name(entities, entity, &name);
-    context->out->failed |= name.failed;
-    base_json_string(context->json, "function", base_text_string(&name));
-    base_text_free(&name);
-    base_json_string(context->json, "image", item->image ? report_entity_image(entities, entity) : NULL);
-    if (item->kind == REPORT_INLINED_FUNCTION)
-        base_json_bool(context->json, "inlined", true);
-    if (item->kind == REPORT_LINE) {
-        base_json_string(context->json, "file", profile_text(profile, item->file));
-        base_json_unsigned(context->json, "line", item->line);
-    }
-    if (item->kind == REPORT_ADDRESS)
-        base_json_unsigned(context->json, "address", profile->addresses[item->address].address);
-}
-
-void report_json_thread(struct report_context *context, uint32_t index)
-{
-    const struct profile *profile = context->profile;
-    const struct profile_thread *thread = &profile->threads[index];
-    const struct profile_process *process = &profile->processes[thread->process];
-    base_json_integer(context->json, "tid", thread->tid);
-    base_json_string(context->json, "thread", profile_text(profile, thread->name));
-    base_json_integer(context->json, "pid", process->pid);
-    base_json_string(context->json, "process", profile_text(profile, process->name));
-}
-
-void report_json_below(struct report_context *context, const char *key, size_t rows,
-                       const struct report_figure *sum)
-{
-    base_json_begin(context->json, key, '{');
-    base_json_unsigned(context->json, "rows", rows);
-    report_json_figure(context, "self", sum);
-    base_json_end(context->json, '}');
 }

@@ -2,7 +2,6 @@
  * for each power of two.
  *
  * Nine figures and a name do not fit in 80 columns: the name has a line of its own above its figures. */
-#include "report_latency.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +9,10 @@
 #include "base_utf8.h"
 #include "profile_extent.h"
 #include "profile_latency.h"
-#include "report_style.h"
-#include "report_text.h"
+#include "report_views.h"
+#include "view_json.h"
+#include "view_style.h"
+#include "view_text.h"
 
 enum {
     BARS_OF = 5,        /* functions, unless --limit N asks for another number */
@@ -32,8 +33,8 @@ struct row {
 };
 
 struct latency {
-    struct report_context *context;
-    struct report_entities entities;
+    struct view_context *context;
+    struct view_entities entities;
     struct profile_latency_sum *sums;
     struct row *rows; /* in order; the first `shown` are printed */
     size_t sum_count, row_count, shown;
@@ -58,11 +59,11 @@ static int by_time(const void *a, const void *b, void *context)
     const struct row *x = a, *y = b;
     if (x->sum->sum_ns != y->sum->sum_ns)
         return x->sum->sum_ns > y->sum->sum_ns ? -1 : 1;
-    int order = report_view_compare_names(context, x->entity, y->entity);
+    int order = view_compare_names(context, x->entity, y->entity);
     return order ? order : (x->sum->address > y->sum->address) - (x->sum->address < y->sum->address);
 }
 
-static bool is_taken(const struct report_context *context, const struct profile_latency_sum *sum)
+static bool is_taken(const struct view_context *context, const struct profile_latency_sum *sum)
 {
     uint32_t image = context->profile->addresses[sum->address].image;
     return !context->selection.images || context->selection.images[image];
@@ -77,7 +78,7 @@ static bool add_rows(struct latency *latency)
         size_t depth;
         if (!calls || !is_taken(latency->context, sum))
             continue;
-        const uint32_t *chain = report_entity_chain(&latency->entities, sum->address, &depth);
+        const uint32_t *chain = view_entity_chain(&latency->entities, sum->address, &depth);
         if (!depth)
             return false;
         latency->rows[latency->row_count++] = (struct row){sum, chain[depth - 1], calls};
@@ -91,7 +92,7 @@ static bool add_rows(struct latency *latency)
 /* Rows are in order of their times: what is too small lies at the end. */
 static void apply_limits(struct latency *latency)
 {
-    const struct report_options *options = latency->context->options;
+    const struct view_options *options = latency->context->options;
     size_t most = options->limit_rows ? options->limit_rows : latency->row_count;
     for (size_t i = 0; i < latency->row_count; i++) {
         double share = latency->all_ns ? (double)latency->rows[i].sum->sum_ns / (double)latency->all_ns : 1;
@@ -108,15 +109,15 @@ static void apply_limits(struct latency *latency)
 
 static int gather(struct latency *latency)
 {
-    struct report_context *context = latency->context;
-    bool *processes = report_select_processes(&context->selection, context->profile);
+    struct view_context *context = latency->context;
+    bool *processes = view_select_processes(&context->selection, context->profile);
     int code = processes ? profile_latency_sums(context->profile, processes, &latency->sums,
                                                 &latency->sum_count, context->error)
-                         : report_view_memory(context);
+                         : view_memory(context);
     free(processes);
-    if (!code && (!report_entity_init(&latency->entities, context->profile, REPORT_DETAIL_FUNCTION) ||
-                  !add_rows(latency)))
-        code = report_view_memory(context);
+    if (!code &&
+        (!view_entity_init(&latency->entities, context->profile, VIEW_DETAIL_FUNCTION) || !add_rows(latency)))
+        code = view_memory(context);
     if (!code)
         apply_limits(latency);
     return code;
@@ -129,20 +130,20 @@ static void add_time(struct base_text *text, uint64_t ns, bool ascii)
 {
     const double second = 1e9, hour = 3600e9;
     if ((double)ns < 1000 * second)
-        report_text_time(text, bounded(ns), ascii);
+        view_text_time(text, bounded(ns), ascii);
     else if ((double)ns < 10000 * second)
         base_text_addf(text, "%.0f s", (double)ns / second);
     else
         base_text_addf(text, (double)ns < 1000 * hour ? "%.1f h" : "%.2g h", (double)ns / hour);
 }
 
-static void time_cell(const struct latency *latency, struct report_table *table, uint64_t ns)
+static void time_cell(const struct latency *latency, struct view_table *table, uint64_t ns)
 {
     bool ascii = latency->context->options->ascii;
     struct base_text text = {0};
     add_time(&text, ns, ascii);
     table->failed |= text.failed;
-    report_table_cell(table, base_text_string(&text), ascii);
+    view_table_cell(table, base_text_string(&text), ascii);
     base_text_free(&text);
 }
 
@@ -150,17 +151,17 @@ static void time_cell(const struct latency *latency, struct report_table *table,
 static void add_title(const struct latency *latency, uint32_t entity, unsigned indent,
                       struct base_text *title)
 {
-    const struct report_context *context = latency->context;
-    bool named = latency->entities.items[entity].kind != REPORT_ADDRESS; /* else its image is in the name */
-    const char *image = named ? report_entity_image(&latency->entities, entity) : "";
+    const struct view_context *context = latency->context;
+    bool named = latency->entities.items[entity].kind != VIEW_ADDRESS; /* else its image is in the name */
+    const char *image = named ? view_entity_image(&latency->entities, entity) : "";
     bool ascii = context->options->ascii;
     struct base_text name = {0}, clean = {0}, tail = {0};
-    report_entity_name(&latency->entities, entity, &name);
-    report_text_clean(&clean, base_text_string(&name), ascii);
-    report_text_clean(&tail, image, ascii);
+    view_entity_name(&latency->entities, entity, &name);
+    view_text_clean(&clean, base_text_string(&name), ascii);
+    view_text_clean(&tail, image, ascii);
     unsigned behind = tail.length ? base_utf8_width(base_text_string(&tail)) + 4 : 0, taken = indent + behind;
     unsigned room = context->width > taken + BAR_LEAST ? context->width - taken : BAR_LEAST;
-    report_text_fit_name(title, base_text_string(&clean), context->width ? room : 0, ascii);
+    view_text_fit_name(title, base_text_string(&clean), context->width ? room : 0, ascii);
     if (tail.length)
         base_text_addf(title, " in %s", base_text_string(&tail));
     title->failed |= name.failed | clean.failed | tail.failed;
@@ -169,63 +170,63 @@ static void add_title(const struct latency *latency, uint32_t entity, unsigned i
     base_text_free(&tail);
 }
 
-static void add_figures(const struct latency *latency, struct report_table *table, const struct row *row)
+static void add_figures(const struct latency *latency, struct view_table *table, const struct row *row)
 {
-    report_view_count_cell(latency->context, table, row->calls);
+    view_count_cell(latency->context, table, row->calls);
     time_cell(latency, table, row->sum->min_ns);
     for (int i = 0; i < POINTS; i++)
         time_cell(latency, table, profile_latency_at(row->sum, points[i]));
     time_cell(latency, table, row->sum->max_ns);
     time_cell(latency, table, row->sum->sum_ns);
-    report_table_row(table, REPORT_PLAIN);
+    view_table_row(table, VIEW_PLAIN);
 }
 
-static void add_row(const struct latency *latency, struct report_table *table, const struct row *row)
+static void add_row(const struct latency *latency, struct view_table *table, const struct row *row)
 {
     struct base_text title = {0};
     add_title(latency, row->entity, 2, &title);
-    report_table_words(table, 0, 0, base_text_string(&title), REPORT_BOLD, latency->context->options->ascii);
+    view_table_words(table, 0, 0, base_text_string(&title), VIEW_BOLD, latency->context->options->ascii);
     table->failed |= title.failed;
     base_text_free(&title);
     add_figures(latency, table, row);
 }
 
-static void add_hidden(const struct latency *latency, struct report_table *table)
+static void add_hidden(const struct latency *latency, struct view_table *table)
 {
     struct base_text text = {0};
     size_t count = latency->row_count - latency->shown;
     if (!count)
         return;
     base_text_add(&text, "(");
-    report_view_below_text(latency->context, count, "function", "functions", latency->past, &text);
+    view_below_text(latency->context, count, "function", "functions", latency->past, &text);
     base_text_add(&text, ")");
-    report_table_words(table, 0, 0, base_text_string(&text), REPORT_DIM, latency->context->options->ascii);
+    view_table_words(table, 0, 0, base_text_string(&text), VIEW_DIM, latency->context->options->ascii);
     table->failed |= text.failed;
     base_text_free(&text);
-    report_view_count_cell(latency->context, table, latency->hidden_calls);
+    view_count_cell(latency->context, table, latency->hidden_calls);
     for (int i = 0; i < POINTS + 2; i++)
-        report_table_cell(table, NULL, false);
+        view_table_cell(table, NULL, false);
     time_cell(latency, table, latency->hidden_ns);
-    report_table_row(table, REPORT_DIM);
+    view_table_row(table, VIEW_DIM);
 }
 
 static void print_table(const struct latency *latency)
 {
-    struct report_context *context = latency->context;
-    struct report_table table = {0};
-    struct report_table_form form = report_view_form(context);
-    report_table_add_column(&table, "calls", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "min", REPORT_RIGHT, REPORT_FIXED);
+    struct view_context *context = latency->context;
+    struct view_table table = {0};
+    struct view_table_form form = view_form(context);
+    view_table_add_column(&table, "calls", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(&table, "min", VIEW_RIGHT, VIEW_FIXED);
     for (int i = 0; i < POINTS; i++)
-        report_table_add_column(&table, point_titles[i], REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "max", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "sum", REPORT_RIGHT, REPORT_FIXED);
+        view_table_add_column(&table, point_titles[i], VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(&table, "max", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(&table, "sum", VIEW_RIGHT, VIEW_FIXED);
     for (size_t i = 0; i < latency->shown; i++)
         add_row(latency, &table, &latency->rows[i]);
     add_hidden(latency, &table);
-    report_table_print(&table, &form, context->out);
+    view_table_print(&table, &form, context->out);
     context->out->failed |= table.failed;
-    report_table_free(&table);
+    view_table_free(&table);
 }
 
 /* --- text: bars --- */
@@ -277,14 +278,14 @@ static void draw_bar(struct base_text *text, double share, unsigned columns, boo
     base_text_add(text, parts[eighths % 8]);
 }
 
-static unsigned bar_columns(const struct report_context *context)
+static unsigned bar_columns(const struct view_context *context)
 {
     if (!context->width)
         return BAR_UNLIMITED;
     return context->width > BAR_BEFORE + BAR_LEAST ? context->width - BAR_BEFORE : BAR_LEAST;
 }
 
-static void add_band(const struct latency *latency, struct report_table *table, const struct row *row,
+static void add_band(const struct latency *latency, struct view_table *table, const struct row *row,
                      const struct band *band, uint64_t most)
 {
     bool ascii = latency->context->options->ascii;
@@ -293,48 +294,48 @@ static void add_band(const struct latency *latency, struct report_table *table, 
     if (band->end <= WIRE_LATENCY_HIGHEST)
         time_cell(latency, table, UINT64_C(1) << band->end);
     else
-        report_table_cell(table, NULL, false);
-    report_view_count_cell(latency->context, table, band->calls);
+        view_table_cell(table, NULL, false);
+    view_count_cell(latency->context, table, band->calls);
     base_text_addf(&text, "%.1f %%", 100 * (double)band->calls / (double)row->calls);
-    report_table_cell(table, base_text_string(&text), false);
+    view_table_cell(table, base_text_string(&text), false);
     base_text_clear(&text);
     draw_bar(&text, (double)band->calls / (double)most, bar_columns(latency->context), ascii);
-    report_table_cell(table, base_text_string(&text), ascii);
-    report_table_row(table, REPORT_PLAIN);
+    view_table_cell(table, base_text_string(&text), ascii);
+    view_table_row(table, VIEW_PLAIN);
     table->failed |= text.failed;
     base_text_free(&text);
 }
 
 static void print_bars(const struct latency *latency, const struct row *row)
 {
-    struct report_context *context = latency->context;
-    struct report_table table = {0};
-    struct report_table_form form = report_view_form(context);
+    struct view_context *context = latency->context;
+    struct view_table table = {0};
+    struct view_table_form form = view_form(context);
     struct band bands[WIRE_LATENCY_HIGHEST + 1];
     unsigned count = find_bands(row->sum, bands);
     uint64_t most = 0;
     for (unsigned i = 0; i < count; i++)
         most = bands[i].calls > most ? bands[i].calls : most;
     base_text_add(context->out, "\n  ");
-    report_style_begin(context->out, REPORT_BOLD, context->options->color);
+    view_style_begin(context->out, VIEW_BOLD, context->options->color);
     add_title(latency, row->entity, 2, context->out);
-    report_style_end(context->out, REPORT_BOLD, context->options->color);
+    view_style_end(context->out, VIEW_BOLD, context->options->color);
     base_text_add(context->out, "\n");
-    report_table_add_column(&table, "from", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "to", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "calls", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "share", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "", REPORT_LEFT, REPORT_FIXED);
+    view_table_add_column(&table, "from", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(&table, "to", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(&table, "calls", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(&table, "share", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(&table, "", VIEW_LEFT, VIEW_FIXED);
     for (unsigned i = 0; i < count; i++)
         add_band(latency, &table, row, &bands[i], most);
-    report_table_print(&table, &form, context->out);
+    view_table_print(&table, &form, context->out);
     context->out->failed |= table.failed;
-    report_table_free(&table);
+    view_table_free(&table);
 }
 
-static void print_nothing(struct report_context *context)
+static void print_nothing(struct view_context *context)
 {
-    struct profile_extent extent = profile_extent_named(context->profile, REPORT_LATENCY_COUNTER);
+    struct profile_extent extent = profile_extent_named(context->profile, VIEW_LATENCY_COUNTER);
     struct base_text words = {0};
     base_text_add(&words, "No calls: ");
     if (context->profile->latency_count > 1) {
@@ -346,13 +347,13 @@ static void print_nothing(struct report_context *context)
         profile_extent_caveat(&extent, &words);
         base_text_add(&words, ".");
     }
-    report_view_words(context, &words);
+    view_words(context, &words);
     base_text_free(&words);
 }
 
 static void print_text(const struct latency *latency)
 {
-    struct report_context *context = latency->context;
+    struct view_context *context = latency->context;
     size_t bars = context->options->limit_rows || latency->shown < BARS_OF ? latency->shown : BARS_OF;
     if (!latency->row_count) {
         print_nothing(context);
@@ -387,7 +388,7 @@ static void row_json(const struct latency *latency, const struct row *row)
 {
     struct base_json *json = latency->context->json;
     base_json_begin(json, NULL, '{');
-    report_json_entity(latency->context, &latency->entities, row->entity);
+    view_json_entity(latency->context, &latency->entities, row->entity);
     base_json_unsigned(json, "calls", row->calls);
     base_json_unsigned(json, "min_ns", row->sum->min_ns);
     for (int i = 0; i < POINTS; i++)
@@ -412,7 +413,7 @@ static void print_json(const struct latency *latency)
     base_json_end(json, '}');
 }
 
-int report_latency(struct report_context *context)
+int report_latency(struct view_context *context)
 {
     struct latency latency = {.context = context};
     int code = gather(&latency);
@@ -420,7 +421,7 @@ int report_latency(struct report_context *context)
         print_json(&latency);
     else if (!code)
         print_text(&latency);
-    report_entity_free(&latency.entities);
+    view_entity_free(&latency.entities);
     free(latency.sums);
     free(latency.rows);
     return code;

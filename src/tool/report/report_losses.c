@@ -3,8 +3,8 @@
 #include "profile_extent.h"
 #include "profile_loss.h"
 #include "report_coverage.h"
-#include "report_text.h"
-#include "report_view.h"
+#include "report_views.h"
+#include "view_text.h"
 #include "wire_loss.h"
 
 struct loss {
@@ -118,21 +118,21 @@ static void add_item(const struct profile *profile, unsigned number, struct base
 {
     uint64_t count = profile->losses[number];
     struct loss loss = describe(number);
-    report_text_count(out, count);
+    view_text_count(out, count);
     if (loss.one)
         base_text_addf(out, " %s", count == 1 ? loss.one : loss.many);
     else
         base_text_addf(out, " of loss %u", number);
 }
 
-static void line_item(struct report_context *context, unsigned number, struct base_text *out)
+static void line_item(struct view_context *context, unsigned number, struct base_text *out)
 {
     uint64_t count = context->profile->losses[number];
     if (number == WIRE_LOSS_STACK_CUT && !context->selection.exact && !context->selection.period &&
         context->selection.all.samples >= count && count) {
-        report_text_count(out, count);
+        view_text_count(out, count);
         base_text_add(out, " of ");
-        report_text_count(out, context->selection.all.samples);
+        view_text_count(out, context->selection.all.samples);
         base_text_add(out, " stacks cut");
     } else {
         add_item(context->profile, number, out);
@@ -162,7 +162,7 @@ void report_losses_of_counts(const struct profile *profile, struct base_text *ou
         }
 }
 
-void report_losses_line(struct report_context *context, struct base_text *out)
+void report_losses_line(struct view_context *context, struct base_text *out)
 {
     unsigned kinds = 0;
     base_text_add(out, "lost: ");
@@ -178,12 +178,12 @@ void report_losses_line(struct report_context *context, struct base_text *out)
     if (kinds > KINDS_IN_LINE)
         base_text_addf(out, ", %u more %s", kinds - KINDS_IN_LINE,
                        kinds - KINDS_IN_LINE == 1 ? "kind" : "kinds");
-    if (context->options->view != REPORT_LOSSES)
+    if (context->options->view != VIEW_LOSSES)
         base_text_add(out, " (tally report --losses)");
 }
 
 /* "lost": what is lost though no number tells it; "nothing". With numbers: null. */
-static void unnumbered_json(struct report_context *context)
+static void unnumbered_json(struct view_context *context)
 {
     struct base_text lost = {0};
     bool numbered = false;
@@ -196,7 +196,7 @@ static void unnumbered_json(struct report_context *context)
     base_text_free(&lost);
 }
 
-void report_losses_json(struct report_context *context)
+void report_losses_json(struct view_context *context)
 {
     unnumbered_json(context);
     base_json_begin(context->json, "losses", '[');
@@ -214,39 +214,39 @@ void report_losses_json(struct report_context *context)
     base_json_end(context->json, ']');
 }
 
-static void add_row(struct report_context *context, struct report_table *table, unsigned number)
+static void add_row(struct view_context *context, struct view_table *table, unsigned number)
 {
     struct base_text text = {0}, count = {0};
     base_text_addf(&text, "%u", number);
-    report_text_count(&count, context->profile->losses[number]);
-    report_view_sentence_rows(context, table, BEFORE_REASON, base_text_string(&text),
-                              base_text_string(&count), describe(number).text);
+    view_text_count(&count, context->profile->losses[number]);
+    view_sentence_rows(context, table, BEFORE_REASON, base_text_string(&text), base_text_string(&count),
+                       describe(number).text);
     table->failed |= text.failed | count.failed;
     base_text_free(&text);
     base_text_free(&count);
 }
 
-static void table(struct report_context *context)
+static void table(struct view_context *context)
 {
-    struct report_table table = {0};
-    struct report_table_form form = report_view_form(context);
-    report_table_add_column(&table, "number", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "count", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "reason", REPORT_LEFT, REPORT_FIXED);
+    struct view_table table = {0};
+    struct view_table_form form = view_form(context);
+    view_table_add_column(&table, "number", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(&table, "count", VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(&table, "reason", VIEW_LEFT, VIEW_FIXED);
     for (unsigned i = 0; i < PROFILE_LOSSES; i++)
         if (context->profile->losses[i])
             add_row(context, &table, i);
     if (table.row_count) {
-        report_table_print(&table, &form, context->out);
+        view_table_print(&table, &form, context->out);
     } else {
         base_text_add(context->out, "  lost: ");
         profile_extent_lost(context->profile, context->out);
         base_text_add(context->out, "\n");
     }
-    report_table_free(&table);
+    view_table_free(&table);
 }
 
-int report_losses(struct report_context *context)
+int report_losses(struct view_context *context)
 {
     if (context->json)
         report_losses_json(context);

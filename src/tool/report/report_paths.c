@@ -4,28 +4,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report_merge.h"
-#include "report_text.h"
+#include "report_views.h"
+#include "view_json.h"
+#include "view_merge.h"
+#include "view_text.h"
 
 struct paths {
-    struct report_merge merge;
+    struct view_merge merge;
     uint32_t *order; /* branches with samples of their own, hottest first; the first `shown` are printed */
     size_t count, shown;
     bool past;
-    struct report_figure hidden;
-    int64_t hidden_beside[REPORT_BESIDE];
+    struct view_figure hidden;
+    int64_t hidden_beside[VIEW_BESIDE];
 };
 
 /* --- which --- */
 
 static int by_self(const void *a, const void *b, void *context)
 {
-    const struct report_merge *merge = context;
+    const struct view_merge *merge = context;
     uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-    const struct report_branch *x = &merge->branches[i], *y = &merge->branches[j];
+    const struct view_branch *x = &merge->branches[i], *y = &merge->branches[j];
     if (x->self.value != y->self.value)
         return x->self.value > y->self.value ? -1 : 1;
-    int order = report_view_compare_names(&merge->entities, x->entity, y->entity);
+    int order = view_compare_names(&merge->entities, x->entity, y->entity);
     if (!order)
         order = (x->depth > y->depth) - (x->depth < y->depth);
     return order ? order : (i > j) - (i < j);
@@ -33,28 +35,28 @@ static int by_self(const void *a, const void *b, void *context)
 
 static int choose(struct paths *paths)
 {
-    struct report_context *context = paths->merge.context;
-    const struct report_branch *branches = paths->merge.branches;
+    struct view_context *context = paths->merge.context;
+    const struct view_branch *branches = paths->merge.branches;
     paths->order = calloc(paths->merge.count + 1, sizeof *paths->order);
     if (!paths->order)
-        return report_view_memory(context);
+        return view_memory(context);
     for (size_t i = 1; i < paths->merge.count; i++)
         if (branches[i].self.samples || branches[i].self.value)
             paths->order[paths->count++] = (uint32_t)i;
     qsort_r(paths->order, paths->count, sizeof *paths->order, by_self, &paths->merge);
     size_t most = context->options->limit_rows ? context->options->limit_rows : paths->count;
     for (size_t i = 0; i < paths->count; i++) {
-        const struct report_figure *self = &branches[paths->order[i]].self;
-        bool below = report_view_below(context, self);
+        const struct view_figure *self = &branches[paths->order[i]].self;
+        bool below = view_below(context, self);
         if (!below && i < most) {
             paths->shown++;
             continue;
         }
         paths->past |= !below;
-        report_select_add(&context->selection, &paths->hidden, self);
+        view_select_add(&context->selection, &paths->hidden, self);
         for (size_t b = 0; b < paths->merge.beside_count; b++)
-            report_select_combine(paths->merge.beside[b].peak, &paths->hidden_beside[b],
-                                  branches[paths->order[i]].beside[b]);
+            view_select_combine(paths->merge.beside[b].peak, &paths->hidden_beside[b],
+                                branches[paths->order[i]].beside[b]);
     }
     return 0;
 }
@@ -64,37 +66,37 @@ static int choose(struct paths *paths)
 /* Columns of figures. */
 static unsigned figures_of(const struct paths *paths)
 {
-    return 1 + report_view_samples(paths->merge.context) + (unsigned)paths->merge.beside_count;
+    return 1 + view_samples(paths->merge.context) + (unsigned)paths->merge.beside_count;
 }
 
-static void add_figures(const struct paths *paths, struct report_table *table,
-                        const struct report_figure *figure, const int64_t *beside)
+static void add_figures(const struct paths *paths, struct view_table *table, const struct view_figure *figure,
+                        const int64_t *beside)
 {
-    const struct report_context *context = paths->merge.context;
-    report_view_share_cell(context, table, figure);
-    if (report_view_samples(context))
-        report_view_count_cell(context, table, figure->samples);
+    const struct view_context *context = paths->merge.context;
+    view_share_cell(context, table, figure);
+    if (view_samples(context))
+        view_count_cell(context, table, figure->samples);
     for (size_t i = 0; i < paths->merge.beside_count; i++) {
         struct base_text text = {0};
         if (beside)
-            report_text_value(&text, paths->merge.beside[i].unit, beside[i], context->options->ascii);
-        report_table_cell(table, base_text_string(&text), context->options->ascii);
+            view_text_value(&text, paths->merge.beside[i].unit, beside[i], context->options->ascii);
+        view_table_cell(table, base_text_string(&text), context->options->ascii);
         table->failed |= text.failed;
         base_text_free(&text);
     }
 }
 
-static void empty_cells(struct report_table *table, unsigned count)
+static void empty_cells(struct view_table *table, unsigned count)
 {
     while (count-- > 0)
-        report_table_cell(table, NULL, false);
+        view_table_cell(table, NULL, false);
 }
 
 /* A frame, together with the frames outside it that are the same function; returns the last of them. */
-static uint32_t add_frame(const struct paths *paths, struct report_table *table, uint32_t index)
+static uint32_t add_frame(const struct paths *paths, struct view_table *table, uint32_t index)
 {
-    const struct report_branch *branches = paths->merge.branches;
-    const struct report_entities *entities = &paths->merge.entities;
+    const struct view_branch *branches = paths->merge.branches;
+    const struct view_entities *entities = &paths->merge.entities;
     bool ascii = paths->merge.context->options->ascii;
     uint32_t entity = branches[index].entity, flags = branches[index].node_flags, deep = 1;
     struct base_text text = {0}, tail = {0};
@@ -102,25 +104,25 @@ static uint32_t add_frame(const struct paths *paths, struct report_table *table,
         index = branches[index].parent;
         flags |= branches[index].node_flags;
     }
-    report_entity_name(entities, entity, &text);
+    view_entity_name(entities, entity, &text);
     if (deep > 1)
         base_text_addf(&tail, " (%u deep)", deep);
-    if (report_entity_inlined(entities, entity))
+    if (view_entity_inlined(entities, entity))
         base_text_add(&tail, " (inlined)");
     if (flags & PROFILE_NODE_FRAME_POINTER)
         base_text_add(&tail, " [fp]");
-    report_table_cell_tail(table, base_text_string(&text), base_text_string(&tail), ascii);
-    report_table_cell(table, report_entity_image(entities, entity), ascii);
-    report_table_row(table, REPORT_PLAIN);
+    view_table_cell_tail(table, base_text_string(&text), base_text_string(&tail), ascii);
+    view_table_cell(table, view_entity_image(entities, entity), ascii);
+    view_table_row(table, VIEW_PLAIN);
     table->failed |= text.failed | tail.failed;
     base_text_free(&text);
     base_text_free(&tail);
     return index;
 }
 
-static void add_place(const struct paths *paths, struct report_table *table, const struct report_place *place)
+static void add_place(const struct paths *paths, struct view_table *table, const struct annotate_place *place)
 {
-    const struct report_context *context = paths->merge.context;
+    const struct view_context *context = paths->merge.context;
     const struct profile *profile = context->profile;
     struct base_text text = {0};
     const char *file = profile_text(profile, place->file), *slash = strrchr(file, '/');
@@ -133,81 +135,81 @@ static void add_place(const struct paths *paths, struct report_table *table, con
                        (unsigned long long)address->address);
     }
     add_figures(paths, table, &place->figure, NULL);
-    report_table_cell(table, base_text_string(&text), context->options->ascii);
-    report_table_cell(table, NULL, false);
-    report_table_row(table, REPORT_DIM);
+    view_table_cell(table, base_text_string(&text), context->options->ascii);
+    view_table_cell(table, NULL, false);
+    view_table_row(table, VIEW_DIM);
     table->failed |= text.failed;
     base_text_free(&text);
 }
 
-static void add_path(const struct paths *paths, struct report_table *table, uint32_t index)
+static void add_path(const struct paths *paths, struct view_table *table, uint32_t index)
 {
-    const struct report_merge *merge = &paths->merge;
-    const struct report_branch *branch = &merge->branches[index];
+    const struct view_merge *merge = &paths->merge;
+    const struct view_branch *branch = &merge->branches[index];
     add_figures(paths, table, &branch->self, branch->beside);
     for (uint32_t frame = index; frame; frame = merge->branches[frame].parent) {
         if (frame != index)
             empty_cells(table, figures_of(paths));
         frame = add_frame(paths, table, frame);
     }
-    for (size_t i = report_merge_places(merge, index);
+    for (size_t i = view_merge_places(merge, index);
          i < merge->place_count && merge->places[i].branch == index; i++)
         add_place(paths, table, &merge->places[i]);
 }
 
-static void add_hidden(const struct paths *paths, struct report_table *table)
+static void add_hidden(const struct paths *paths, struct view_table *table)
 {
-    const struct report_context *context = paths->merge.context;
+    const struct view_context *context = paths->merge.context;
     size_t count = paths->count - paths->shown;
     struct base_text text = {0};
     if (!count)
         return;
     base_text_add(&text, "(");
-    report_view_below_text(context, count, "stack", "stacks", paths->past, &text);
+    view_below_text(context, count, "stack", "stacks", paths->past, &text);
     base_text_add(&text, ")");
     add_figures(paths, table, &paths->hidden, paths->hidden_beside);
-    report_table_cell(table, base_text_string(&text), false);
-    report_table_cell(table, NULL, false);
-    report_table_row(table, REPORT_DIM);
+    view_table_cell(table, base_text_string(&text), false);
+    view_table_cell(table, NULL, false);
+    view_table_row(table, VIEW_DIM);
     table->failed |= text.failed;
     base_text_free(&text);
 }
 
 static void print_text(struct paths *paths)
 {
-    struct report_context *context = paths->merge.context;
-    struct report_table table = {0};
-    struct report_table_form form = report_view_form(context);
-    report_table_add_column(&table, "stack", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
-    if (report_view_samples(context))
-        report_table_add_column(&table, "samples", REPORT_RIGHT, REPORT_FIXED);
+    struct view_context *context = paths->merge.context;
+    struct view_table table = {0};
+    struct view_table_form form = view_form(context);
+    view_table_add_column(&table, "stack", VIEW_RIGHT_TITLE_LEFT, VIEW_FIXED);
+    if (view_samples(context))
+        view_table_add_column(&table, "samples", VIEW_RIGHT, VIEW_FIXED);
     for (size_t i = 0; i < paths->merge.beside_count; i++)
-        report_table_add_column(&table, paths->merge.beside[i].title, REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "functions, the innermost first", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
-    report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
+        view_table_add_column(&table, paths->merge.beside[i].title, VIEW_RIGHT, VIEW_FIXED);
+    view_table_add_column(&table, "functions, the innermost first", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
+    view_table_add_column(&table, "image", VIEW_LEFT, VIEW_FLEXIBLE);
     for (size_t i = 0; i < paths->shown; i++) {
         add_path(paths, &table, paths->order[i]);
         if (i + 1 < paths->count) {
             empty_cells(&table, figures_of(paths) + 2);
-            report_table_row(&table, REPORT_PLAIN);
+            view_table_row(&table, VIEW_PLAIN);
         }
     }
     add_hidden(paths, &table);
-    report_table_print(&table, &form, context->out);
-    report_table_free(&table);
+    view_table_print(&table, &form, context->out);
+    view_table_free(&table);
 }
 
 /* --- JSON --- */
 
 static void json_places(const struct paths *paths, uint32_t index)
 {
-    const struct report_merge *merge = &paths->merge;
+    const struct view_merge *merge = &paths->merge;
     const struct profile *profile = merge->context->profile;
     struct base_json *json = merge->context->json;
     base_json_begin(json, "lines", '[');
-    for (size_t i = report_merge_places(merge, index);
+    for (size_t i = view_merge_places(merge, index);
          i < merge->place_count && merge->places[i].branch == index; i++) {
-        const struct report_place *place = &merge->places[i];
+        const struct annotate_place *place = &merge->places[i];
         base_json_begin(json, NULL, '{');
         if (place->line) {
             base_json_string(json, "file", profile_text(profile, place->file));
@@ -215,7 +217,7 @@ static void json_places(const struct paths *paths, uint32_t index)
         } else {
             base_json_unsigned(json, "address", profile->addresses[place->address].address);
         }
-        report_json_figure(merge->context, "self", &place->figure);
+        view_json_figure(merge->context, "self", &place->figure);
         base_json_end(json, '}');
     }
     base_json_end(json, ']');
@@ -223,16 +225,16 @@ static void json_places(const struct paths *paths, uint32_t index)
 
 static void json_path(const struct paths *paths, uint32_t index)
 {
-    const struct report_merge *merge = &paths->merge;
+    const struct view_merge *merge = &paths->merge;
     struct base_json *json = merge->context->json;
     base_json_begin(json, NULL, '{');
-    report_json_figure(merge->context, "self", &merge->branches[index].self);
+    view_json_figure(merge->context, "self", &merge->branches[index].self);
     for (size_t i = 0; i < merge->beside_count; i++)
         base_json_integer(json, merge->beside[i].key, merge->branches[index].beside[i]);
     base_json_begin(json, "frames", '[');
     for (uint32_t frame = index; frame; frame = merge->branches[frame].parent) {
         base_json_begin(json, NULL, '{');
-        report_json_entity(merge->context, &merge->entities, merge->branches[frame].entity);
+        view_json_entity(merge->context, &merge->entities, merge->branches[frame].entity);
         if (merge->branches[frame].node_flags & PROFILE_NODE_FRAME_POINTER)
             base_json_bool(json, "frame_pointer", true);
         base_json_end(json, '}');
@@ -245,31 +247,31 @@ static void json_path(const struct paths *paths, uint32_t index)
 
 static void print_json(struct paths *paths)
 {
-    struct report_context *context = paths->merge.context;
+    struct view_context *context = paths->merge.context;
     base_json_begin(context->json, "rows", '[');
     for (size_t i = 0; i < paths->shown; i++)
         json_path(paths, paths->order[i]);
     base_json_end(context->json, ']');
-    report_json_below(context, "below_limit", paths->count - paths->shown, &paths->hidden);
+    view_json_below(context, "below_limit", paths->count - paths->shown, &paths->hidden);
 }
 
-int report_paths(struct report_context *context)
+int report_paths(struct view_context *context)
 {
     return report_paths_beside(context, NULL, 0);
 }
 
-int report_paths_beside(struct report_context *context, const struct report_beside *beside, size_t count)
+int report_paths_beside(struct view_context *context, const struct view_beside *beside, size_t count)
 {
     struct paths paths = {
         .merge = {.want_places = context->options->lines, .beside = beside, .beside_count = count}};
-    int code = report_merge_build(context, &paths.merge);
+    int code = view_merge_build(context, &paths.merge);
     if (!code)
         code = choose(&paths);
     if (!code && context->json)
         print_json(&paths);
     else if (!code)
         print_text(&paths);
-    report_merge_free(&paths.merge);
+    view_merge_free(&paths.merge);
     free(paths.order);
     return code;
 }

@@ -18,9 +18,11 @@
 
 #include "base_array.h"
 #include "base_utf8.h"
-#include "report_merge.h"
-#include "report_style.h"
-#include "report_text.h"
+#include "report_views.h"
+#include "view_json.h"
+#include "view_merge.h"
+#include "view_style.h"
+#include "view_text.h"
 
 enum connector { NO_CONNECTOR, BRANCH, LAST };
 enum { UNIT = 2, MARGIN = 2, GAP = 2, NARROWEST_NAME = 20 };
@@ -33,7 +35,7 @@ struct item {
 };
 
 struct tree {
-    struct report_merge merge;
+    struct view_merge merge;
     bool *shown; /* by branch: within the limits */
     bool past;   /* --limit N hid some */
     struct item *items;
@@ -48,7 +50,7 @@ struct tree {
 
 static int by_total(const void *a, const void *b, void *context)
 {
-    const struct report_branch *branches = context;
+    const struct view_branch *branches = context;
     uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
     if (branches[i].total.value != branches[j].total.value)
         return branches[i].total.value > branches[j].total.value ? -1 : 1;
@@ -60,20 +62,20 @@ static int by_total(const void *a, const void *b, void *context)
 /* The hottest; a parent is never colder than its child, nor later in this order. */
 static int choose(struct tree *tree)
 {
-    struct report_context *context = tree->merge.context;
+    struct view_context *context = tree->merge.context;
     size_t count = tree->merge.count, limit = context->options->limit_rows;
     uint32_t *order = calloc(count + 1, sizeof *order);
     tree->shown = calloc(count + 1, sizeof *tree->shown);
     if (!order || !tree->shown) {
         free(order);
-        return report_view_memory(context);
+        return view_memory(context);
     }
     for (size_t i = 1; i < count; i++)
         order[i - 1] = (uint32_t)i;
     if (limit)
         qsort_r(order, count - 1, sizeof *order, by_total, tree->merge.branches);
     for (size_t i = 0; i + 1 < count; i++) {
-        bool below = report_view_below(context, &tree->merge.branches[order[i]].total);
+        bool below = view_below(context, &tree->merge.branches[order[i]].total);
         tree->shown[order[i]] = !below && (!limit || i < limit);
         tree->past |= !below && limit && i >= limit;
     }
@@ -84,12 +86,12 @@ static int choose(struct tree *tree)
 struct children {
     size_t shown, folded;
     uint32_t only; /* the last one that is shown */
-    struct report_figure cold;
+    struct view_figure cold;
 };
 
 static struct children look(const struct tree *tree, uint32_t branch)
 {
-    const struct report_merge *merge = &tree->merge;
+    const struct view_merge *merge = &tree->merge;
     struct children children = {0};
     for (uint32_t i = merge->first[branch]; i < merge->first[branch + 1]; i++) {
         uint32_t child = merge->children[i];
@@ -98,7 +100,7 @@ static struct children look(const struct tree *tree, uint32_t branch)
             children.only = child;
         } else {
             children.folded++;
-            report_select_add(&merge->context->selection, &children.cold, &merge->branches[child].total);
+            view_select_add(&merge->context->selection, &children.cold, &merge->branches[child].total);
         }
     }
     return children;
@@ -117,7 +119,7 @@ static bool push(struct tree *tree, struct item item)
 /* Children of a branch whose text begins at `units`; the last pushed is printed first. */
 static bool push_children(struct tree *tree, uint32_t branch, uint32_t units)
 {
-    const struct report_merge *merge = &tree->merge;
+    const struct view_merge *merge = &tree->merge;
     struct children children = look(tree, branch);
     struct item fold = {branch, units + 1, LAST, true};
     if (children.shown == 1) {
@@ -171,10 +173,10 @@ static unsigned add_prefix(struct tree *tree, const struct item *item, struct ba
     return out->failed ? 0 : base_utf8_width(out->data + before);
 }
 
-static void add_figure(const struct tree *tree, const struct report_figure *figure, struct base_text *out)
+static void add_figure(const struct tree *tree, const struct view_figure *figure, struct base_text *out)
 {
     struct base_text text = {0};
-    report_text_share(&text, &tree->merge.context->selection, figure, tree->merge.context->options->ascii);
+    view_text_share(&text, &tree->merge.context->selection, figure, tree->merge.context->options->ascii);
     unsigned width = base_utf8_width(base_text_string(&text));
     base_text_add_repeated(out, ' ', tree->figure_width > width ? tree->figure_width - width : 0);
     base_text_add(out, base_text_string(&text));
@@ -184,13 +186,13 @@ static void add_figure(const struct tree *tree, const struct report_figure *figu
 }
 
 /* `tail` stays whole, the name gives way. */
-static void add_line(struct tree *tree, const struct item *item, const struct report_figure *self,
-                     const struct report_figure *total, const char *name, const char *tail)
+static void add_line(struct tree *tree, const struct item *item, const struct view_figure *self,
+                     const struct view_figure *total, const char *name, const char *tail)
 {
-    struct report_context *context = tree->merge.context;
+    struct view_context *context = tree->merge.context;
     struct base_text *out = context->out;
-    enum report_style style = item->fold ? REPORT_DIM : REPORT_PLAIN;
-    report_style_begin(out, style, context->options->color);
+    enum view_style style = item->fold ? VIEW_DIM : VIEW_PLAIN;
+    view_style_begin(out, style, context->options->color);
     base_text_add_repeated(out, ' ', MARGIN);
     add_figure(tree, total, out);
     if (self)
@@ -200,18 +202,18 @@ static void add_line(struct tree *tree, const struct item *item, const struct re
     unsigned taken = add_prefix(tree, item, out) + base_utf8_width(tail), limit = 0;
     if (tree->room)
         limit = tree->room > taken + NARROWEST_NAME ? tree->room - taken : NARROWEST_NAME;
-    report_text_fit_name(out, name, limit, context->options->ascii);
+    view_text_fit_name(out, name, limit, context->options->ascii);
     base_text_add(out, tail);
-    report_style_end(out, style, context->options->color);
+    view_style_end(out, style, context->options->color);
     base_text_add(out, "\n");
 }
 
 /* A function and, as long as it calls nothing but itself, its recursion. Returns the innermost branch of
  * it. */
-static uint32_t gather_recursion(const struct tree *tree, uint32_t branch, struct report_figure *self,
+static uint32_t gather_recursion(const struct tree *tree, uint32_t branch, struct view_figure *self,
                                  uint32_t *deep)
 {
-    const struct report_branch *branches = tree->merge.branches;
+    const struct view_branch *branches = tree->merge.branches;
     *self = branches[branch].self;
     for (*deep = 1;; ++*deep) {
         struct children children = look(tree, branch);
@@ -219,29 +221,29 @@ static uint32_t gather_recursion(const struct tree *tree, uint32_t branch, struc
             branches[children.only].entity != branches[branch].entity)
             return branch;
         branch = children.only;
-        report_select_add(&tree->merge.context->selection, self, &branches[branch].self);
+        view_select_add(&tree->merge.context->selection, self, &branches[branch].self);
     }
 }
 
 static void name_branch(const struct tree *tree, uint32_t branch, struct base_text *name)
 {
     struct base_text raw = {0};
-    report_entity_name(&tree->merge.entities, tree->merge.branches[branch].entity, &raw);
-    report_text_clean(name, base_text_string(&raw), tree->merge.context->options->ascii);
+    view_entity_name(&tree->merge.entities, tree->merge.branches[branch].entity, &raw);
+    view_text_clean(name, base_text_string(&raw), tree->merge.context->options->ascii);
     name->failed |= raw.failed;
     base_text_free(&raw);
 }
 
 static bool print_branch(struct tree *tree, const struct item *item)
 {
-    const struct report_branch *branch = &tree->merge.branches[item->branch];
+    const struct view_branch *branch = &tree->merge.branches[item->branch];
     struct base_text name = {0}, tail = {0};
-    struct report_figure self;
+    struct view_figure self;
     uint32_t deep, innermost = gather_recursion(tree, item->branch, &self, &deep);
     name_branch(tree, item->branch, &name);
     if (deep > 1)
         base_text_addf(&tail, " (%u deep)", deep);
-    if (report_entity_inlined(&tree->merge.entities, branch->entity))
+    if (view_entity_inlined(&tree->merge.entities, branch->entity))
         base_text_add(&tail, " (inlined)");
     add_line(tree, item, &self, &branch->total, base_text_string(&name), base_text_string(&tail));
     bool done = !name.failed && !tail.failed && push_children(tree, innermost, item->units);
@@ -252,11 +254,11 @@ static bool print_branch(struct tree *tree, const struct item *item)
 
 static bool print_fold(struct tree *tree, const struct item *item)
 {
-    struct report_context *context = tree->merge.context;
+    struct view_context *context = tree->merge.context;
     struct children children = look(tree, item->branch);
     struct base_text text = {0};
     base_text_add(&text, "(");
-    report_view_below_text(context, children.folded, "branch", "branches", tree->past, &text);
+    view_below_text(context, children.folded, "branch", "branches", tree->past, &text);
     base_text_add(&text, ")");
     add_line(tree, item, NULL, &children.cold, "", base_text_string(&text));
     bool done = !text.failed;
@@ -266,21 +268,21 @@ static bool print_fold(struct tree *tree, const struct item *item)
 
 static void print_titles(struct tree *tree)
 {
-    struct report_context *context = tree->merge.context;
+    struct view_context *context = tree->merge.context;
     bool color = context->options->color;
-    report_style_begin(context->out, REPORT_BOLD, color);
+    view_style_begin(context->out, VIEW_BOLD, color);
     base_text_addf(context->out, "%*s%-*s%-*sfunction", MARGIN, "", (int)tree->figure_width + GAP, "total",
                    (int)tree->figure_width + GAP, "self");
-    report_style_end(context->out, REPORT_BOLD, color);
+    view_style_end(context->out, VIEW_BOLD, color);
     base_text_add(context->out, "\n");
 }
 
 /* As wide as any share gets; of a peak, as any value; of an exact counter, as both. */
 static void measure(struct tree *tree)
 {
-    const struct report_context *context = tree->merge.context;
+    const struct view_context *context = tree->merge.context;
     struct base_text text = {0};
-    report_text_share(&text, &context->selection, &context->selection.taken, context->options->ascii);
+    view_text_share(&text, &context->selection, &context->selection.taken, context->options->ascii);
     unsigned width = base_utf8_width(base_text_string(&text));
     unsigned least = context->selection.peak ? 8 : context->selection.exact ? 16 : 0;
     tree->figure_width = width < least ? least : width;
@@ -303,26 +305,26 @@ static int print_text(struct tree *tree)
         if (going)
             going = item.fold ? print_fold(tree, &item) : print_branch(tree, &item);
     }
-    return going ? 0 : report_view_memory(tree->merge.context);
+    return going ? 0 : view_memory(tree->merge.context);
 }
 
 /* --- JSON: one flat list, parents first, since nesting as deep as a stack breaks readers --- */
 
 static void json_branch(struct tree *tree, uint32_t index)
 {
-    struct report_context *context = tree->merge.context;
-    const struct report_branch *branch = &tree->merge.branches[index];
+    struct view_context *context = tree->merge.context;
+    const struct view_branch *branch = &tree->merge.branches[index];
     struct children children = look(tree, index);
     base_json_begin(context->json, NULL, '{');
     base_json_unsigned(context->json, "id", index);
     base_json_unsigned(context->json, "parent", branch->parent);
     base_json_unsigned(context->json, "depth", branch->depth);
-    report_json_entity(context, &tree->merge.entities, branch->entity);
-    report_json_figure(context, "self", &branch->self);
-    report_json_figure(context, "total", &branch->total);
+    view_json_entity(context, &tree->merge.entities, branch->entity);
+    view_json_figure(context, "self", &branch->self);
+    view_json_figure(context, "total", &branch->total);
     if (children.folded) {
         base_json_unsigned(context->json, "folded_branches", children.folded);
-        report_json_figure(context, "folded", &children.cold);
+        view_json_figure(context, "folded", &children.cold);
     }
     base_json_end(context->json, '}');
 }
@@ -339,18 +341,18 @@ static int print_json(struct tree *tree)
         going = push_children(tree, item.branch, 0);
     }
     base_json_end(tree->merge.context->json, ']');
-    return going ? 0 : report_view_memory(tree->merge.context);
+    return going ? 0 : view_memory(tree->merge.context);
 }
 
-int report_tree(struct report_context *context)
+int report_tree(struct view_context *context)
 {
     struct tree tree = {0};
-    int code = report_merge_build(context, &tree.merge);
+    int code = view_merge_build(context, &tree.merge);
     if (!code)
         code = choose(&tree);
     if (!code)
         code = context->json ? print_json(&tree) : print_text(&tree);
-    report_merge_free(&tree.merge);
+    view_merge_free(&tree.merge);
     free(tree.shown);
     free(tree.items);
     free(tree.open);

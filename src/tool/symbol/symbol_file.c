@@ -8,6 +8,7 @@
 
 #include "base_array.h"
 #include "base_map.h"
+#include "base_search.h"
 #include "cfi.h"
 #include "symbol.h"
 #include "symbol_debug.h"
@@ -143,15 +144,8 @@ static const struct cfi_range *range_at(struct symbol_file *file, uint64_t addre
         if (cfi_ranges(file->image, &file->ranges, &file->range_count, NULL) < 0)
             file->range_count = 0;
     }
-    size_t low = 0, high = file->range_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (file->ranges[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low && address < file->ranges[low - 1].end ? &file->ranges[low - 1] : NULL;
+    size_t count = base_search_up_to(file->ranges, file->range_count, start, address);
+    return count && address < file->ranges[count - 1].end ? &file->ranges[count - 1] : NULL;
 }
 
 static char *made_up_name(const struct symbol_file *file, uint64_t start)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_search.h"
 #include "base_text.h"
 #include "symbol.h"
 
@@ -143,18 +144,11 @@ int symbol_kernel_open(const char *path, struct symbol_kernel **opened, struct b
 bool symbol_kernel_find(const struct symbol_kernel *kernel, uint64_t address, const char **name,
                         const char **module, uint64_t *start)
 {
-    size_t low = 0, high = kernel->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (kernel->items[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (!low || !kernel->items[low - 1].function)
+    size_t count = base_search_up_to(kernel->items, kernel->count, start, address);
+    if (!count || !kernel->items[count - 1].function)
         return false;
-    *name = kernel->text.data + kernel->items[low - 1].name;
-    *module = kernel->text.data + kernel->items[low - 1].module;
-    *start = kernel->items[low - 1].start;
+    *name = kernel->text.data + kernel->items[count - 1].name;
+    *module = kernel->text.data + kernel->items[count - 1].module;
+    *start = kernel->items[count - 1].start;
     return true;
 }

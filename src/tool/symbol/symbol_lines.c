@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base_array.h"
+#include "base_search.h"
 #include "symbol_unit.h"
 
 struct unit_range {
@@ -98,17 +99,10 @@ static void index_units(struct symbol_lines *lines)
 /* Units' ranges do not overlap; the last that begins at or before the address is the only candidate. */
 static struct known_unit *unit_of(struct symbol_lines *lines, uint64_t address)
 {
-    size_t low = 0, high = lines->range_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (lines->ranges[middle].low <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (!low || address >= lines->ranges[low - 1].high)
+    size_t count = base_search_up_to(lines->ranges, lines->range_count, low, address);
+    if (!count || address >= lines->ranges[count - 1].high)
         return NULL;
-    return &lines->units[lines->ranges[low - 1].unit];
+    return &lines->units[lines->ranges[count - 1].unit];
 }
 
 size_t symbol_lines_at(struct symbol_lines *lines, uint64_t address, struct symbol_line *levels, size_t max)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_search.h"
 
 enum { BLOCK = 8 }; /* spans under a leaf */
 
@@ -159,25 +160,11 @@ static void visit_span(struct search *search, size_t at, size_t first, size_t wi
     visit_span(search, 2 * at + !right_first, first + (right_first ? 0 : half), half);
 }
 
-/* How many of the run do not begin behind the address. */
-static size_t count_until(const struct symbol_span *items, size_t count, uint64_t address)
-{
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (items[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static void search_run(struct search *search, const struct symbol_spans *spans,
                        const struct symbol_spans_run *run)
 {
     search->items = spans->items + run->begin;
-    search->limit = count_until(search->items, run->count, search->address);
+    search->limit = base_search_up_to(search->items, run->count, start, search->address);
     search->nodes = run->nodes;
     search->leaves = run->leaves;
     if (run->nodes)

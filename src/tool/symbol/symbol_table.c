@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_search.h"
 
 enum { RANK_WEAK = 1, RANK_LOCAL = 2, RANK_PLT = 3, RANK_UNTYPED = 4 };
 
@@ -197,15 +198,8 @@ void symbol_table_finish(struct symbol_table *table)
 
 const struct symbol_entry *symbol_table_find(const struct symbol_table *table, uint64_t address)
 {
-    size_t low = 0, high = table->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (table->entries[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    while (low && address >= table->entries[low - 1].end)
-        low = table->entries[low - 1].outer;
-    return low ? &table->entries[low - 1] : NULL;
+    size_t count = base_search_up_to(table->entries, table->count, start, address);
+    while (count && address >= table->entries[count - 1].end)
+        count = table->entries[count - 1].outer;
+    return count ? &table->entries[count - 1] : NULL;
 }

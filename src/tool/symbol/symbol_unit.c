@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_search.h"
 
 enum { DEPTH_MAX = 200, RANGE_MAX = 1 << 22 };
 
@@ -219,15 +220,8 @@ static bool lay_flat(struct reader *reader)
 
 static uint32_t inline_at(const struct symbol_unit *unit, uint64_t address)
 {
-    size_t low = 0, high = unit->segment_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (unit->segments[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low ? unit->segments[low - 1].inner : 0;
+    size_t count = base_search_up_to(unit->segments, unit->segment_count, start, address);
+    return count ? unit->segments[count - 1].inner : 0;
 }
 
 /* --- the unit --- */

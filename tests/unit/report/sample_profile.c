@@ -190,11 +190,17 @@ void sample_profile_cover(struct sample_profile *sample)
     profile_set_meta(profile, "overhead_target_memory", "65536");
 }
 
-char *sample_profile_report(const struct profile *profile, const struct report_options *options)
+char *sample_profile_report(const struct profile *profile, const struct view_options *options)
+{
+    return sample_profile_report_by(report_print, profile, options);
+}
+
+char *sample_profile_report_by(sample_profile_printer *print, const struct profile *profile,
+                               const struct view_options *options)
 {
     struct base_text out = {0};
     struct base_error error = {0};
-    int code = report_print(profile, options, &out, &error);
+    int code = print(profile, options, &out, &error);
     if (code)
         print_error("%s\n", error.text);
     assert_int_equal(code, 0);

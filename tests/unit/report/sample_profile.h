@@ -50,6 +50,12 @@ struct sample_profile sample_profile_counted(void);
 void sample_profile_cover(struct sample_profile *sample);
 
 /* A report as text (malloc); fails the test when there is none. */
-char *sample_profile_report(const struct profile *profile, const struct report_options *options);
+char *sample_profile_report(const struct profile *profile, const struct view_options *options);
+
+/* The same by annotate_print or the like. */
+typedef int sample_profile_printer(const struct profile *profile, const struct view_options *options,
+                                   struct base_text *out, struct base_error *error);
+char *sample_profile_report_by(sample_profile_printer *print, const struct profile *profile,
+                               const struct view_options *options);
 
 #endif

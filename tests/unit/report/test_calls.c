@@ -12,9 +12,9 @@
 #include "base_map.h"
 #include "check_json.h"
 #include "profile_heap.h"
-#include "report_calls.h"
 #include "report_candidates.h"
 #include "sample_profile.h"
+#include "view_calls.h"
 
 static void near(double got, double wanted)
 {
@@ -26,7 +26,7 @@ static void check_bound(double speedup, double invoke_ns, uint64_t parallel, dou
                         double wanted)
 {
     struct report_assumption assumption = {speedup, invoke_ns, parallel};
-    struct report_share shares = {share, share, share};
+    struct view_share shares = {share, share, share};
     struct report_bound bound = report_candidates_bound(&assumption, &shares, 1e9, calls);
     near(bound.value, wanted);
     near(bound.low, wanted);
@@ -57,7 +57,7 @@ static void nothing_left_is_no_bound(void **state)
 {
     (void)state;
     struct report_assumption free_of_cost = {0};
-    struct report_share all = {1, 0.99, 1};
+    struct view_share all = {1, 0.99, 1};
     struct report_bound bound = report_candidates_bound(&free_of_cost, &all, 1e9, 1);
     assert_true(isinf(bound.value) && isinf(bound.high));
     near(bound.low, 100);
@@ -66,7 +66,7 @@ static void nothing_left_is_no_bound(void **state)
 static void ends_are_in_order(void **state)
 {
     (void)state;
-    struct report_share share = {0.5, 0.4, 0.6};
+    struct view_share share = {0.5, 0.4, 0.6};
     struct report_bound bound =
         report_candidates_bound(&(struct report_assumption){.speedup = 10}, &share, 1e9, 1);
     near(bound.low, 1 / 0.64);
@@ -96,7 +96,7 @@ static void break_even_is_where_nothing_is_gained(void **state)
         uint64_t calls = 1 + (random >> 32 & 0xfffff), threads = i % 3 ? 0 : 1 + (random >> 26 & 15);
         struct report_assumption assumption = {threads ? 0 : speedup, 0, threads};
         assumption.invoke_ns = report_candidates_break_even(&assumption, share * 1e9 / (double)calls, calls);
-        struct report_share shares = {share, share, share};
+        struct view_share shares = {share, share, share};
         near(report_candidates_bound(&assumption, &shares, 1e9, calls).value, 1);
     }
 }
@@ -171,8 +171,7 @@ static void recursion_counts_once(void **state)
 {
     (void)state;
     struct sample_profile s = recursive_sample();
-    struct report_options options = {
-        .view = REPORT_CANDIDATES, .json = true, .speedup = 4, .invoke_ns = 20000};
+    struct view_options options = {.view = VIEW_CANDIDATES, .json = true, .speedup = 4, .invoke_ns = 20000};
     const double whole = 1000 * 1001001.0, period_share = 600.0 / 1000;
     double low, high, left = 1 - period_share + period_share / 4 + 3000 * 20000.0 / whole;
     char *text = sample_profile_report(s.profile, &options);
@@ -219,7 +218,7 @@ static void cycles(void **state)
     /* The library's own calls are not counted: only the stacks close the circle. */
     sample_profile_call(&s, 0, b, a, PROFILE_CALL_DIRECT, 700);
     sample_profile_call(&s, 0, 0, b, PROFILE_CALL_ENTRY, 900);
-    struct report_options options = {.view = REPORT_CANDIDATES, .json = true};
+    struct view_options options = {.view = VIEW_CANDIDATES, .json = true};
     char *text = sample_profile_report(s.profile, &options);
     roughly(json_number(text, "\"rows\"", "a", "calls", NULL), 800);
     roughly(json_number(text, "\"rows\"", "a", "recursive_calls", NULL), 700);
@@ -239,12 +238,12 @@ static void only_from_itself_is_not_known(void **state)
     uint32_t f = sample_profile_function(&s, s.program, "f", 0x100, NULL, 0);
     SAMPLE(&s, 0, 10, f, f);
     sample_profile_call(&s, 0, f, f, PROFILE_CALL_DIRECT, 9);
-    struct report_options options = {.view = REPORT_CANDIDATES, .json = true, .invoke_ns = 1000000000};
+    struct view_options options = {.view = VIEW_CANDIDATES, .json = true, .invoke_ns = 1000000000};
     char *text = sample_profile_report(s.profile, &options);
     expect_in(text, "\"rows\": []");
     expect_in(text, "\"bound\": {\"value\": null"); /* all of it gone, nothing charged */
     free(text);
-    options = (struct report_options){.view = REPORT_FLAT, .width = 80};
+    options = (struct view_options){.view = VIEW_FLAT, .width = 80};
     text = sample_profile_report(s.profile, &options);
     expect_in(text, "     +9 "); /* none that enters it is known, and so no time of a call */
     expect_not_in(text, "ms  f");
@@ -256,7 +255,7 @@ static void costly_calls_are_said_to_cost(void **state)
 {
     (void)state;
     struct sample_profile s = recursive_sample();
-    struct report_options options = {.view = REPORT_CANDIDATES, .speedup = 2, .invoke_ns = 1000000};
+    struct view_options options = {.view = VIEW_CANDIDATES, .speedup = 2, .invoke_ns = 1000000};
     char *text = sample_profile_report(s.profile, &options);
     expect_in(text, "invoking it would cost more than it saves: it pays below 100 ±5 µs a call");
     free(text);
@@ -279,18 +278,18 @@ static void calls_without_samples(void **state)
     uint32_t mainly = sample_profile_function(&s, s.program, "main", 0x100, NULL, 0);
     uint32_t rare = sample_profile_function(&s, s.program, "rare", 0x500, NULL, 0);
     sample_profile_call(&s, 0, mainly, rare, PROFILE_CALL_DIRECT, 1000);
-    struct report_options options = {.view = REPORT_FLAT, .json = true, .limit_percent = -1};
+    struct view_options options = {.view = VIEW_FLAT, .json = true, .limit_percent = -1};
     double low, high;
     char *text = sample_profile_report(s.profile, &options);
     wilson(0, 1000, &low, &high);
     roughly(json_number(text, "\"rows\"", "rare", "ns_per_call", "low"), 0);
     roughly(json_number(text, "\"rows\"", "rare", "ns_per_call", "high"), high * 1000 * 1001001.0 / 1000);
     free(text);
-    options = (struct report_options){.view = REPORT_FLAT, .limit_percent = -1};
+    options = (struct view_options){.view = VIEW_FLAT, .limit_percent = -1};
     text = sample_profile_report(s.profile, &options);
     expect_in(text, "1,000    <3.83 µs  rare");
     free(text);
-    options.view = REPORT_GRAPH;
+    options.view = VIEW_GRAPH;
     text = sample_profile_report(s.profile, &options);
     expect_in(text, "1,000/1,000    <3.83 µs      rare");
     free(text);
@@ -304,23 +303,23 @@ static void filters_on_calls(void **state)
     uint32_t mainly = sample_profile_function(&s, s.program, "main", 0x100, NULL, 0);
     uint32_t outside = sample_profile_function(&s, s.library, "outside", 0x500, NULL, 0);
     sample_profile_call(&s, 1, mainly, outside, PROFILE_CALL_TAIL, 40);
-    struct report_options options = {.view = REPORT_EDGES, .part.thread = "worker"};
+    struct view_options options = {.view = VIEW_EDGES, .part.thread = "worker"};
     char *text = sample_profile_report(s.profile, &options);
     expect_in(text, "only: thread worker (1 of 2 threads); shares are of their calls\n");
     expect_in(text, "  1,000  96.2 %  indirect  main    sqlite3    work");
     expect_in(text, "     40   3.8 %  tail      main    sqlite3    outside  libsqlite3.so.0\n");
     expect_not_in(text, "direct    work");
     free(text);
-    options = (struct report_options){.view = REPORT_EDGES, .part.image = "lib*"};
+    options = (struct view_options){.view = VIEW_EDGES, .part.image = "lib*"};
     text = sample_profile_report(s.profile, &options);
     expect_in(text, "40  100.0 %  tail");
     expect_not_in(text, "work");
     free(text);
-    options = (struct report_options){.view = REPORT_EDGES, .part.image = "lib*", .part.thread = "100"};
+    options = (struct view_options){.view = VIEW_EDGES, .part.image = "lib*", .part.thread = "100"};
     text = sample_profile_report(s.profile, &options);
     expect_in(text, "No calls: the filters leave none.\n");
     free(text);
-    options = (struct report_options){.view = REPORT_FLAT, .part.image = "sqlite3"};
+    options = (struct view_options){.view = VIEW_FLAT, .part.image = "sqlite3"};
     text = sample_profile_report(s.profile, &options);
     expect_not_in(text, " ms"); /* a part of the time says nothing of a call */
     expect_in(text, "3,000+500");
@@ -383,10 +382,10 @@ static void close_over(struct program *program)
                 program->reach[from][to] |= program->reach[from][via] && program->reach[via][to];
 }
 
-static void check_callee(const struct program *program, const struct report_calls *calls,
-                         struct report_entities *entities, uint32_t callee)
+static void check_callee(const struct program *program, const struct view_calls *calls,
+                         struct view_entities *entities, uint32_t callee)
 {
-    struct report_called wanted = {0};
+    struct view_called wanted = {0};
     size_t count;
     for (uint32_t caller = 0; caller <= FUNCTIONS; caller++) {
         uint64_t number = program->calls[caller][callee];
@@ -395,13 +394,13 @@ static void check_callee(const struct program *program, const struct report_call
         wanted.itself += caller == callee ? number : 0;
         wanted.recursive += caller == callee || cycle ? number : 0;
         uint32_t from =
-            *report_entity_chain(entities, caller < FUNCTIONS ? program->places[caller] : 0, &count);
-        uint32_t to = *report_entity_chain(entities, program->places[callee], &count);
-        const struct report_pair *pair = report_calls_between(calls, from, to);
+            *view_entity_chain(entities, caller < FUNCTIONS ? program->places[caller] : 0, &count);
+        uint32_t to = *view_entity_chain(entities, program->places[callee], &count);
+        const struct view_pair *pair = view_calls_between(calls, from, to);
         assert_true(pair ? pair->calls == number && number > 0 : number == 0);
     }
-    uint32_t entity = *report_entity_chain(entities, program->places[callee], &count);
-    struct report_called got = report_calls_of(calls, entity);
+    uint32_t entity = *view_entity_chain(entities, program->places[callee], &count);
+    struct view_called got = view_calls_of(calls, entity);
     assert_int_equal(got.calls, wanted.calls);
     assert_int_equal(got.itself, wanted.itself);
     assert_int_equal(got.recursive, wanted.recursive);
@@ -412,21 +411,21 @@ static void recursion_agrees_with_a_closure(void **state)
     (void)state;
     for (uint64_t seed = 1; seed < 300; seed++) {
         struct program program = random_program(seed * 1000);
-        struct report_options options = {.view = REPORT_EDGES};
+        struct view_options options = {.view = VIEW_EDGES};
         struct base_error error = {0};
-        struct report_context context = {
+        struct view_context context = {
             .profile = program.sample.profile, .options = &options, .error = &error};
-        struct report_entities entities;
-        struct report_calls calls;
+        struct view_entities entities;
+        struct view_calls calls;
         close_over(&program);
-        assert_int_equal(report_select(context.profile, &options, &context.selection, &error), 0);
-        assert_true(report_entity_init(&entities, context.profile, REPORT_DETAIL_FUNCTION));
-        assert_int_equal(report_calls_gather(&context, &entities, false, &calls), 0);
+        assert_int_equal(view_select(context.profile, &options, &context.selection, &error), 0);
+        assert_true(view_entity_init(&entities, context.profile, VIEW_DETAIL_FUNCTION));
+        assert_int_equal(view_calls_gather(&context, &entities, false, &calls), 0);
         for (uint32_t i = 0; i < FUNCTIONS; i++)
             check_callee(&program, &calls, &entities, i);
-        report_calls_free(&calls);
-        report_entity_free(&entities);
-        report_select_free(&context.selection);
+        view_calls_free(&calls);
+        view_entity_free(&entities);
+        view_select_free(&context.selection);
         profile_free(program.sample.profile);
     }
 }
@@ -435,14 +434,14 @@ static void refused(void **state)
 {
     (void)state;
     struct sample_profile s = recursive_sample();
-    struct report_options options = {.view = REPORT_FLAT, .counter = "calls"};
+    struct view_options options = {.view = VIEW_FLAT, .counter = "calls"};
     struct base_text out = {0};
     struct base_error error = {0};
     assert_int_equal(report_print(s.profile, &options, &out, &error), BASE_EUSAGE);
     assert_non_null(strstr(error.text, "--edges"));
     uint32_t heap = profile_counter(s.profile, "heap", "bytes", true, PROFILE_SUM);
     profile_count(s.profile, 1, s.threads[0], 0, (uint16_t)heap, 100, 1);
-    options = (struct report_options){.view = REPORT_CANDIDATES, .counter = "heap"};
+    options = (struct view_options){.view = VIEW_CANDIDATES, .counter = "heap"};
     base_error_clear(&error);
     assert_int_equal(report_print(s.profile, &options, &out, &error), BASE_EUSAGE);
     base_text_free(&out);
@@ -452,7 +451,7 @@ static void refused(void **state)
 static void profiles_with_little(void **state)
 {
     (void)state;
-    static const enum report_view views[] = {REPORT_FLAT, REPORT_GRAPH, REPORT_EDGES, REPORT_CANDIDATES};
+    static const enum view_kind views[] = {VIEW_FLAT, VIEW_GRAPH, VIEW_EDGES, VIEW_CANDIDATES};
     for (int content = 0; content < 4; content++) { /* 1: the counter, 2: an edge, 3: one of no calls */
         struct sample_profile s = sample_profile_new();
         uint32_t f = sample_profile_function(&s, s.program, "f", 0x100, NULL, 0);
@@ -461,11 +460,11 @@ static void profiles_with_little(void **state)
         if (content > 1)
             sample_profile_call(&s, 0, 0, f, PROFILE_CALL_ENTRY, content == 2);
         for (size_t i = 0; i < 2 * sizeof views / sizeof *views; i++) {
-            struct report_options options = {.view = views[i / 2], .json = i % 2, .width = 80};
+            struct view_options options = {.view = views[i / 2], .json = i % 2, .width = 80};
             char *text = sample_profile_report(s.profile, &options);
             if (options.json)
                 assert_null(check_json(text));
-            else if (options.view != REPORT_EDGES)
+            else if (options.view != VIEW_EDGES)
                 expect_in(text, "No samples: ");
             else if (content != 2)
                 expect_in(text, content == 3   ? "No calls: none was made"
@@ -487,9 +486,9 @@ static void sums_stop_at_the_top(void **state)
         sample_profile_call(&s, 0, mainly, work, kind, UINT64_MAX);
         sample_profile_call(&s, 0, work, work, kind, UINT64_MAX);
     }
-    for (int view = 0; view <= REPORT_CANDIDATES; view++)
+    for (int view = 0; view <= VIEW_CANDIDATES; view++)
         for (int json = 0; json < 2; json++) {
-            struct report_options options = {.view = (enum report_view)view, .json = json};
+            struct view_options options = {.view = (enum view_kind)view, .json = json};
             char *text = sample_profile_report(s.profile, &options);
             assert_true(!json || !check_json(text));
             free(text);
@@ -512,13 +511,13 @@ static void values_stop_at_the_ends(void **state)
                 profile_count(s.profile, profile_stack(s.profile, stack + node % 2, NULL, 2 - node % 2),
                               s.threads[node / 2], 0, counter, sign * INT64_MAX, UINT64_MAX);
         }
-        static const enum report_view views[] = {REPORT_FLAT,  REPORT_GRAPH, REPORT_TREE,
-                                                 REPORT_PATHS, REPORT_LEAKS, REPORT_PEAK};
+        static const enum view_kind views[] = {VIEW_FLAT,  VIEW_GRAPH, VIEW_TREE,
+                                               VIEW_PATHS, VIEW_LEAKS, VIEW_PEAK};
         for (size_t i = 0; i < 2 * sizeof views / sizeof *views; i++) {
-            struct report_options options = {.view = views[i / 2], .json = i % 2};
+            struct view_options options = {.view = views[i / 2], .json = i % 2};
             char *text = sample_profile_report(s.profile, &options);
             assert_true(!options.json || !check_json(text));
-            if (options.view == REPORT_LEAKS && sign > 0)
+            if (options.view == VIEW_LEAKS && sign > 0)
                 expect_in(text,
                           options.json ? "\"blocks\": 9223372036854775807" : "8.00 EiB live in 9.2 E blocks");
             free(text);
@@ -542,12 +541,12 @@ static void the_agent_is_no_candidate(void **state)
     SAMPLE(&s, 0, 300, mainly, wrapper, allocate);
     profile_set_meta(s.profile, "agent_memory", "1048576");
     char *json =
-        sample_profile_report(s.profile, &(struct report_options){.view = REPORT_CANDIDATES, .json = true});
+        sample_profile_report(s.profile, &(struct view_options){.view = VIEW_CANDIDATES, .json = true});
     expect_in(json, "\"main\"");
     expect_in(json, "\"malloc\"");
     assert_null(strstr(json, "agent_heap_malloc"));
     free(json);
-    char *text = sample_profile_report(s.profile, &(struct report_options){.view = REPORT_CANDIDATES});
+    char *text = sample_profile_report(s.profile, &(struct view_options){.view = VIEW_CANDIDATES});
     expect_in(text, "agent: 20.0 ±2.5 % of samples, 1.00 MiB of tables");
     assert_null(strstr(text, "agent_heap_malloc"));
     free(text);
@@ -565,7 +564,7 @@ static void without_time_no_cost_is_said(void **state)
                   500);
     profile_set_meta(s.profile, "agent_memory", "1048576");
     profile_set_meta(s.profile, "overhead_stub_samples", "0");
-    char *text = sample_profile_report(s.profile, &(struct report_options){.counter = "heap.total"});
+    char *text = sample_profile_report(s.profile, &(struct view_options){.counter = "heap.total"});
     expect_in(text, "agent: 1.00 MiB of tables");
     assert_null(strstr(text, "% of samples"));
     free(text);

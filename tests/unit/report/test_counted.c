@@ -126,7 +126,7 @@ static void test_the_largest(void **state)
 
 static bool header_has(const char *words, uint64_t from_ns)
 {
-    const struct report_options options = {.view = REPORT_FLAT, .part.from_ns = from_ns};
+    const struct view_options options = {.view = VIEW_FLAT, .part.from_ns = from_ns};
     struct base_text text = {0};
     assert_int_equal(report_print(profile, &options, &text, NULL), BASE_OK);
     bool found = strstr(base_text_string(&text), words) != NULL;

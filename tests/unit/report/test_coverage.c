@@ -63,7 +63,7 @@ static void percentages_are_not_rounded_up(void **state)
 
 static char *header_of(const struct sample_profile *sample)
 {
-    char *text = sample_profile_report(sample->profile, &(struct report_options){.limit_rows = 1});
+    char *text = sample_profile_report(sample->profile, &(struct view_options){.limit_rows = 1});
     *strstr(text, "\n\n") = '\0';
     return text;
 }
@@ -116,8 +116,7 @@ static void costs_are_numbers_for_machines(void **state)
         struct sample_profile sample = sample_profile_counted();
         char expected[64];
         profile_set_meta(sample.profile, keys[i], "7");
-        char *text =
-            sample_profile_report(sample.profile, &(struct report_options){.json = true, .width = 80});
+        char *text = sample_profile_report(sample.profile, &(struct view_options){.json = true, .width = 80});
         snprintf(expected, sizeof expected, "\"%s\": 7\n", keys[i]);
         expect_in(text, expected);
         free(text);
@@ -203,8 +202,8 @@ static void the_header_says_how_complete_calls_are(void **state)
 
 static char *losses_of(const struct sample_profile *sample, double limit_percent, uint64_t limit_rows)
 {
-    struct report_options options = {
-        .view = REPORT_LOSSES, .limit_percent = limit_percent, .limit_rows = limit_rows};
+    struct view_options options = {
+        .view = VIEW_LOSSES, .limit_percent = limit_percent, .limit_rows = limit_rows};
     return sample_profile_report(sample->profile, &options);
 }
 
@@ -297,7 +296,7 @@ static void hostile_words(void **state)
         profile_set_uncovered(sample.profile, image, UINT64_MAX - i, word, word);
     }
     for (unsigned width = 0; width <= 120; width += 40) {
-        struct report_options options = {.view = REPORT_LOSSES, .width = width};
+        struct view_options options = {.view = VIEW_LOSSES, .width = width};
         char *text = sample_profile_report(sample.profile, &options);
         assert_null(strchr(text, '\033'));
         assert_null(strchr(text, '\a'));
@@ -317,8 +316,7 @@ static void json_has_everything(void **state)
     (void)state;
     struct sample_profile sample = sample_profile_counted();
     sample_profile_cover(&sample);
-    struct report_options options = {
-        .view = REPORT_LOSSES, .json = true, .limit_rows = 1, .limit_percent = -1};
+    struct view_options options = {.view = VIEW_LOSSES, .json = true, .limit_rows = 1, .limit_percent = -1};
     char *text = sample_profile_report(sample.profile, &options);
     assert_null(check_json(text));
     expect_in(text, "  \"calls_counted\": true,\n");
@@ -347,7 +345,7 @@ static void json_has_everything(void **state)
 
 static char *flat_of(const struct sample_profile *sample, bool json)
 {
-    struct report_options options = {.limit_percent = -1, .json = json};
+    struct view_options options = {.limit_percent = -1, .json = json};
     return sample_profile_report(sample->profile, &options);
 }
 
@@ -416,11 +414,11 @@ static void calls_of_uncovered_functions_are_at_least(void **state)
     assert_int_equal(times_in(text, "≥"), 1);
     expect_row(text, "  fib ", "  ≥10+5,150  ", true);
     free(text);
-    struct report_options options = {.view = REPORT_CANDIDATES, .limit_percent = -1, .ascii = true};
+    struct view_options options = {.view = VIEW_CANDIDATES, .limit_percent = -1, .ascii = true};
     text = sample_profile_report(sample.profile, &options);
     expect_in(strstr(text, "not all counted"), "  fib  "); /* with those of which it is not known */
     free(text);
-    options.view = REPORT_FLAT;
+    options.view = VIEW_FLAT;
     text = sample_profile_report(sample.profile, &options);
     expect_row(text, "  fib ", "  >=10+5,150  ", true);
     free(text);
@@ -433,7 +431,7 @@ static void pairs_may_be_complete_where_callees_are_not(void **state)
 {
     (void)state;
     struct sample_profile sample = sample_profile_counted();
-    struct report_options options = {.view = REPORT_GRAPH, .limit_percent = -1};
+    struct view_options options = {.view = VIEW_GRAPH, .limit_percent = -1};
     profile_set_coverage(sample.profile, sample.program, PROFILE_COVERAGE_FUNCTIONS, 5, 5);
     char *text = sample_profile_report(sample.profile, &options);
     expect_in(text, "  1,204/≥1,204  "); /* main is counted: its calls have a time */
@@ -507,7 +505,7 @@ static void edges_add_up_by_thread(void **state)
         threads[thread] += calls;
         all += calls;
     }
-    struct report_options options = {.view = REPORT_EDGES, .by = REPORT_BY_THREAD, .limit_percent = -1};
+    struct view_options options = {.view = VIEW_EDGES, .by = VIEW_BY_THREAD, .limit_percent = -1};
     char *text = sample_profile_report(profile, &options);
     assert_int_equal(sum_of_column(text, "(other threads)"), threads[0]);
     assert_int_equal(sum_of_column(text, "  sqlite3 100  "), threads[1]);
@@ -516,14 +514,14 @@ static void edges_add_up_by_thread(void **state)
     assert_int_equal(unknown, sum_of_column(text, "  entry  "));
     assert_true(unknown > 0);
     free(text);
-    options.by = REPORT_BY_IMAGE;
+    options.by = VIEW_BY_IMAGE;
     text = sample_profile_report(profile, &options);
     assert_int_equal(sum_of_column(text, "  "), all);
     /* Titles, images and kinds, unknown callers. */
     assert_int_equal(times_in(strstr(text, "\n\n") + 2, "\n"), 1 + 2 * 2 * 3 + 2);
     free(text);
     options.part.thread = "worker";
-    options.by = REPORT_BY_THREAD;
+    options.by = VIEW_BY_THREAD;
     text = sample_profile_report(profile, &options);
     assert_int_equal(sum_of_column(text, "  "), threads[2]);
     expect_not_in(text, "other threads");
@@ -535,7 +533,7 @@ static void calls_to_nobody_known_are_said(void **state)
 {
     (void)state;
     struct sample_profile sample = sample_profile_counted();
-    struct report_options options = {.view = REPORT_LOSSES};
+    struct view_options options = {.view = VIEW_LOSSES};
     profile_set_coverage(sample.profile, sample.program, PROFILE_COVERAGE_SITES, 100, 90);
     char *text = sample_profile_report(sample.profile, &options);
     expect_not_in(text, "whom");

@@ -18,12 +18,12 @@ static void expect_in(const char *text, const char *part)
 }
 
 /* All views of a profile as text and JSON; the JSON must be JSON. */
-static void print_everything(const struct profile *profile, struct report_options options)
+static void print_everything(const struct profile *profile, struct view_options options)
 {
-    for (int view = 0; view <= REPORT_LOSSES; view++)
-        for (int by = 0; by < (view == REPORT_FLAT ? 6 : 1); by++) {
-            options.view = (enum report_view)view;
-            options.by = (enum report_by)by;
+    for (int view = 0; view <= VIEW_LOSSES; view++)
+        for (int by = 0; by < (view == VIEW_FLAT ? 6 : 1); by++) {
+            options.view = (enum view_kind)view;
+            options.by = (enum view_by)by;
             options.json = false;
             free(sample_profile_report(profile, &options));
             options.json = true;
@@ -40,7 +40,7 @@ static void some_programs_were_lost(void **state)
 {
     (void)state;
     struct profile *profile = profile_new();
-    struct report_options options = {.width = 80, .limit_percent = 0.5};
+    struct view_options options = {.width = 80, .limit_percent = 0.5};
     profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
     profile_set_meta(profile, "engine", "agent timers (SIGURG), x");
     profile_set_meta(profile, "no_samples_reason", "the target slept");
@@ -60,7 +60,7 @@ static void empty_profiles(void **state)
 {
     (void)state;
     struct profile *profile = profile_new();
-    struct report_options options = {.width = 80, .limit_percent = 0.5};
+    struct view_options options = {.width = 80, .limit_percent = 0.5};
     print_everything(profile, options);
     char *text = sample_profile_report(profile, &options);
     assert_string_equal(text,
@@ -107,8 +107,8 @@ static void meta_that_makes_no_sense(void **state)
         struct sample_profile sample = sample_profile_full();
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
             profile_set_meta(sample.profile, keys[k], values[v]);
-        print_everything(sample.profile, (struct report_options){.width = 40});
-        char *text = sample_profile_report(sample.profile, &(struct report_options){.width = 40});
+        print_everything(sample.profile, (struct view_options){.width = 40});
+        char *text = sample_profile_report(sample.profile, &(struct view_options){.width = 40});
         assert_null(strchr(text, '\033'));
         free(text);
         profile_free(sample.profile);
@@ -139,9 +139,8 @@ static void hostile_names(void **state)
     SAMPLE(&sample, 0, 3, sample_profile_function(&sample, sample.library, huge, 0, huge, 1));
     profile_set_meta(sample.profile, "command", huge);
     for (unsigned width = 0; width <= 80; width += 40)
-        print_everything(sample.profile, (struct report_options){.width = width, .file = "a\"b\x01"});
-    char *text =
-        sample_profile_report(sample.profile, &(struct report_options){.width = 80, .inlines = true});
+        print_everything(sample.profile, (struct view_options){.width = width, .file = "a\"b\x01"});
+    char *text = sample_profile_report(sample.profile, &(struct view_options){.width = 80, .inlines = true});
     assert_null(strchr(text, '\033'));
     assert_null(strchr(text, '\a'));
     free(text);
@@ -161,11 +160,11 @@ static void deep_stacks(void **state)
         stack[i] = a;
     sample_profile_count(&sample, 0, 60, stack);
     char *text =
-        sample_profile_report(sample.profile, &(struct report_options){.view = REPORT_TREE, .width = 80});
+        sample_profile_report(sample.profile, &(struct view_options){.view = VIEW_TREE, .width = 80});
     expect_in(text,
               "\n  100.0 ± 3.0 %  100.0 ± 3.0 %  alpha (1000 deep)\n"); /* Wilson's lower end is 94.0 % */
     free(text);
-    text = sample_profile_report(sample.profile, &(struct report_options){.view = REPORT_PATHS, .width = 80});
+    text = sample_profile_report(sample.profile, &(struct view_options){.view = VIEW_PATHS, .width = 80});
     expect_in(text, "       60  alpha (1000 deep)  ");
     free(text);
     for (int i = 0; i < DEEP; i++) /* every level branches */
@@ -174,8 +173,8 @@ static void deep_stacks(void **state)
         stack[i] = a == stack[i] ? b : a;
         sample_profile_count(&sample, 0, 40, stack);
     }
-    print_everything(sample.profile, (struct report_options){.width = 80});
-    text = sample_profile_report(sample.profile, &(struct report_options){.view = REPORT_TREE, .width = 80});
+    print_everything(sample.profile, (struct view_options){.width = 80});
+    text = sample_profile_report(sample.profile, &(struct view_options){.view = VIEW_TREE, .width = 80});
     expect_in(text, "  …");
     for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
         assert_true(strcspn(line, "\n") < 200); /* bytes: drawing takes three a column */
@@ -207,7 +206,7 @@ static void other_counters(void **state)
     add_counter(&sample, "blocks", "blocks", true, PROFILE_SUM, outer, inner, 250, 750);
     add_counter(&sample, "heap.peak", "bytes", true, PROFILE_PEAK, outer, inner, 3000, 1500000);
     add_counter(&sample, "heap.live", "bytes", true, PROFILE_LIVE, outer, inner, -100, 50);
-    struct report_options options = {.width = 80, .counter = "blocks"};
+    struct view_options options = {.width = 80, .counter = "blocks"};
     char *text = sample_profile_report(sample.profile, &options);
     expect_in(text, "blocks: 1,000, exact for what was counted\n");
     expect_in(text, "  750  75.0 %    750  75.0 %  inner     sqlite3\n"
@@ -243,7 +242,7 @@ static void unequal_weights(void **state)
                   sample.counter, 1000, 1000);
     profile_count(sample.profile, profile_node(sample.profile, 0, late, 0), sample.threads[0], 0,
                   sample.counter, 1000, 100);
-    char *text = sample_profile_report(sample.profile, &(struct report_options){.width = 80});
+    char *text = sample_profile_report(sample.profile, &(struct view_options){.width = 80});
     expect_in(text, "any share is within 5.1 points");
     expect_in(text, "  50.0 ±5.1 %  50.0 ±5.1 %    1,000  early");
     expect_in(text, "  50.0 ±5.1 %  50.0 ±5.1 %      100  late");
@@ -263,14 +262,14 @@ static void places_without_names(void **state)
         SAMPLE(&sample, 0, 20, nowhere);
     profile_count(sample.profile, 0, sample.threads[0], PROFILE_NO_CPU, sample.counter, 30 * 1001001,
                   30); /* no stack */
-    char *text = sample_profile_report(sample.profile, &(struct report_options){.width = 80});
+    char *text = sample_profile_report(sample.profile, &(struct view_options){.width = 80});
     expect_in(text, "  (folded)   (folded)\n");
     expect_in(text, "  [unknown]\n");
     free(text);
-    text = sample_profile_report(sample.profile, &(struct report_options){.width = 80, .by = REPORT_BY_CPU});
+    text = sample_profile_report(sample.profile, &(struct view_options){.width = 80, .by = VIEW_BY_CPU});
     expect_in(text, "       30  unknown\n");
     free(text);
-    print_everything(sample.profile, (struct report_options){.width = 80, .lines = true});
+    print_everything(sample.profile, (struct view_options){.width = 80, .lines = true});
     profile_free(sample.profile);
 }
 
@@ -284,7 +283,7 @@ static void equal_names(void **state)
     SAMPLE(&sample, 0, 10, sample_profile_function(&sample, jit, "moves", 0x9000, NULL, 0));
     SAMPLE(&sample, 0, 7, sample_profile_function(&sample, sample.program, "same", 0x1000, NULL, 0));
     SAMPLE(&sample, 0, 6, sample_profile_function(&sample, sample.library, "same", 0x1000, NULL, 0));
-    char *text = sample_profile_report(sample.profile, &(struct report_options){0});
+    char *text = sample_profile_report(sample.profile, &(struct view_options){0});
     expect_in(text, "       20  moves     [jit]\n");
     expect_in(text, "        7  same      sqlite3\n");
     expect_in(text, "        6  same      libsqlite3.so.0\n");
@@ -292,7 +291,7 @@ static void equal_names(void **state)
     profile_free(sample.profile);
 }
 
-static void refuse(struct report_options options, const char *message)
+static void refuse(struct view_options options, const char *message)
 {
     struct sample_profile sample = sample_profile_full();
     struct base_text out = {0};
@@ -308,20 +307,18 @@ static void refuse(struct report_options options, const char *message)
 static void refused(void **state)
 {
     (void)state;
-    refuse((struct report_options){.counter = "cycles"},
-           "no counter cycles in this profile; it has time.cpu");
-    refuse((struct report_options){.part.thread = "x"},
+    refuse((struct view_options){.counter = "cycles"}, "no counter cycles in this profile; it has time.cpu");
+    refuse((struct view_options){.part.thread = "x"},
            "no thread x in this profile; it has 100 sqlite3, 101 worker");
-    refuse((struct report_options){.part.process = "7"}, "no process 7 in this profile; it has 100 sqlite3");
-    refuse((struct report_options){.part.image = "libc*"},
+    refuse((struct view_options){.part.process = "7"}, "no process 7 in this profile; it has 100 sqlite3");
+    refuse((struct view_options){.part.image = "libc*"},
            "no image libc* in this profile; it has sqlite3, libsqlite3.so.0");
-    refuse((struct report_options){.part.cpus = "4-6"},
-           "no samples on CPU 4-6; this profile has some on 0-1");
+    refuse((struct view_options){.part.cpus = "4-6"}, "no samples on CPU 4-6; this profile has some on 0-1");
     static const char *const lists[] = {"", "x", "1-", "-1", "3-1", "1,", "1 2", "99999", "1-65535", "0x1"};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         char message[64];
         snprintf(message, sizeof message, "%s is no list of CPUs (such as 0,2-5)", lists[i]);
-        refuse((struct report_options){.part.cpus = lists[i]}, message);
+        refuse((struct view_options){.part.cpus = lists[i]}, message);
     }
 }
 
@@ -330,7 +327,7 @@ static void filters_that_leave_nothing(void **state)
 {
     (void)state;
     struct sample_profile sample = sample_profile_full();
-    struct report_options options = {.part.thread = "worker", .part.image = "sqlite3", .width = 80};
+    struct view_options options = {.part.thread = "worker", .part.image = "sqlite3", .width = 80};
     char *text = sample_profile_report(sample.profile, &options);
     expect_in(text, "0 of 2,234 samples");
     expect_in(text, "No samples: the filters leave none\n");
@@ -345,7 +342,7 @@ static void all_losses(void **state)
     struct sample_profile sample = sample_profile_full();
     for (unsigned i = 1; i < PROFILE_LOSSES; i++)
         sample.profile->losses[i] = i;
-    char *text = sample_profile_report(sample.profile, &(struct report_options){.view = REPORT_LOSSES});
+    char *text = sample_profile_report(sample.profile, &(struct view_options){.view = VIEW_LOSSES});
     expect_in(text,
               "lost: 1 sample dropped, 2 times throttled, 3 of 2,234 stacks cut, 4 stacks without unwind "
               "information, 91 more kinds\n");
@@ -353,7 +350,7 @@ static void all_losses(void **state)
     expect_in(text, "\n      95     95  (a reason that this version of tally does not know)\n");
     assert_null(strstr(text, "of loss 1"));
     free(text);
-    print_everything(sample.profile, (struct report_options){.width = 80});
+    print_everything(sample.profile, (struct view_options){.width = 80});
     profile_free(sample.profile);
 }
 

@@ -157,7 +157,7 @@ static int64_t figure(const char *at, const char *member, const char *end)
     return strtoll(found + strlen(member), NULL, 10);
 }
 
-static char *json_of(const struct random_profile *random, struct report_options options)
+static char *json_of(const struct random_profile *random, struct view_options options)
 {
     options.json = true;
     char *json = sample_profile_report(random->sample.profile, &options);
@@ -195,7 +195,7 @@ static char *rows_of(char *json)
     return rows + 2 + strlen(rows + 2) + 1;
 }
 
-static void compare_flat(const struct random_profile *random, struct report_options options,
+static void compare_flat(const struct random_profile *random, struct view_options options,
                          uint32_t only_thread)
 {
     struct truth *truth = find_truth(random, false, only_thread);
@@ -222,8 +222,8 @@ static void flat_is_true(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         struct random_profile random = make(seed);
-        compare_flat(&random, (struct report_options){0}, 0);
-        compare_flat(&random, (struct report_options){.part.thread = "201"}, random.threads[3]);
+        compare_flat(&random, (struct view_options){0}, 0);
+        compare_flat(&random, (struct view_options){.part.thread = "201"}, random.threads[3]);
         profile_free(random.sample.profile);
     }
 }
@@ -252,7 +252,7 @@ static void graph_is_true(void **state)
     for (uint64_t seed = 100; seed <= 120; seed++) {
         struct random_profile random = make(seed);
         struct truth *truth = find_truth(&random, true, 0);
-        char *json = json_of(&random, (struct report_options){.view = REPORT_GRAPH});
+        char *json = json_of(&random, (struct view_options){.view = VIEW_GRAPH});
         int64_t last = INT64_MAX;
         unsigned entries = 0, expected = 0;
         char *lines = rows_of(json);
@@ -286,7 +286,7 @@ static void tree_adds_up(void **state)
         struct random_profile random = make(seed);
         struct truth *truth = find_truth(&random, true, 0);
         int64_t *rest = calloc(MOST, sizeof *rest), selfs = 0, *self = calloc(MOST, sizeof *self);
-        char *json = json_of(&random, (struct report_options){.view = REPORT_TREE});
+        char *json = json_of(&random, (struct view_options){.view = VIEW_TREE});
         char *lines = rows_of(json);
         for (const char *row; (row = next_row(&lines));) {
             const char *end = row + strlen(row);
@@ -320,9 +320,9 @@ static void every_view_adds_up(void **state)
         struct random_profile random = make(seed);
         struct truth *truth = find_truth(&random, true, 0);
         for (int by = 0; by < 8; by++) {
-            struct report_options options = {.by = (enum report_by)by, .lines = by == 7, .inlines = by == 0};
+            struct view_options options = {.by = (enum view_by)by, .lines = by == 7, .inlines = by == 0};
             if (by >= 6)
-                options = (struct report_options){.view = REPORT_PATHS, .lines = by == 7};
+                options = (struct view_options){.view = VIEW_PATHS, .lines = by == 7};
             char *json = json_of(&random, options);
             int64_t sum = 0;
             char *rest = rows_of(json);

@@ -53,7 +53,7 @@ static void check_width(const char *text, unsigned width)
     }
 }
 
-static void check_view_of(struct sample_profile sample, const char *name, struct report_options options)
+static void check_view_of(struct sample_profile sample, const char *name, struct view_options options)
 {
     static const unsigned widths[] = {80, 120};
     char full[128];
@@ -73,7 +73,7 @@ static void check_view_of(struct sample_profile sample, const char *name, struct
     profile_free(sample.profile);
 }
 
-static void check_view(const char *name, struct report_options options)
+static void check_view(const char *name, struct view_options options)
 {
     check_view_of(sample_profile_full(), name, options);
 }
@@ -83,33 +83,32 @@ static void calls(void **state)
     (void)state;
     static const struct {
         const char *name;
-        struct report_options options;
+        struct view_options options;
     } views[] = {
-        {"calls-flat", {.view = REPORT_FLAT}},
-        {"calls-flat-ascii", {.view = REPORT_FLAT, .limit_percent = -1, .ascii = true}},
-        {"calls-flat-inlines", {.view = REPORT_FLAT, .inlines = true}},
-        {"calls-flat-thread", {.view = REPORT_FLAT, .part.thread = "worker"}},
-        {"calls-flat-cpu", {.view = REPORT_FLAT, .part.cpus = "0"}},
-        {"calls-graph", {.view = REPORT_GRAPH}},
-        {"calls-graph-all", {.view = REPORT_GRAPH, .limit_percent = -1, .limit_rows = 4}},
-        {"calls-edges", {.view = REPORT_EDGES}},
-        {"calls-edges-all", {.view = REPORT_EDGES, .limit_percent = -1}},
+        {"calls-flat", {.view = VIEW_FLAT}},
+        {"calls-flat-ascii", {.view = VIEW_FLAT, .limit_percent = -1, .ascii = true}},
+        {"calls-flat-inlines", {.view = VIEW_FLAT, .inlines = true}},
+        {"calls-flat-thread", {.view = VIEW_FLAT, .part.thread = "worker"}},
+        {"calls-flat-cpu", {.view = VIEW_FLAT, .part.cpus = "0"}},
+        {"calls-graph", {.view = VIEW_GRAPH}},
+        {"calls-graph-all", {.view = VIEW_GRAPH, .limit_percent = -1, .limit_rows = 4}},
+        {"calls-edges", {.view = VIEW_EDGES}},
+        {"calls-edges-all", {.view = VIEW_EDGES, .limit_percent = -1}},
         {"calls-edges-rows",
-         {.view = REPORT_EDGES, .limit_percent = -1, .limit_rows = 2, .part.thread = "sqlite3"}},
-        {"calls-edges-line", {.view = REPORT_EDGES, .by = REPORT_BY_LINE, .limit_percent = -1}},
-        {"calls-edges-address", {.view = REPORT_EDGES, .by = REPORT_BY_ADDRESS, .limit_percent = -1}},
-        {"calls-edges-image", {.view = REPORT_EDGES, .by = REPORT_BY_IMAGE, .limit_percent = -1}},
-        {"calls-edges-thread", {.view = REPORT_EDGES, .by = REPORT_BY_THREAD, .limit_rows = 4}},
-        {"calls-candidates", {.view = REPORT_CANDIDATES}},
-        {"calls-candidates-cost", {.view = REPORT_CANDIDATES, .speedup = 10, .invoke_ns = 2000}},
-        {"calls-candidates-threads", {.view = REPORT_CANDIDATES, .parallel = 64, .limit_percent = 5}},
-        {"calls-candidates-ascii",
-         {.view = REPORT_CANDIDATES, .speedup = 0.5, .ascii = true, .limit_rows = 3}},
+         {.view = VIEW_EDGES, .limit_percent = -1, .limit_rows = 2, .part.thread = "sqlite3"}},
+        {"calls-edges-line", {.view = VIEW_EDGES, .by = VIEW_BY_LINE, .limit_percent = -1}},
+        {"calls-edges-address", {.view = VIEW_EDGES, .by = VIEW_BY_ADDRESS, .limit_percent = -1}},
+        {"calls-edges-image", {.view = VIEW_EDGES, .by = VIEW_BY_IMAGE, .limit_percent = -1}},
+        {"calls-edges-thread", {.view = VIEW_EDGES, .by = VIEW_BY_THREAD, .limit_rows = 4}},
+        {"calls-candidates", {.view = VIEW_CANDIDATES}},
+        {"calls-candidates-cost", {.view = VIEW_CANDIDATES, .speedup = 10, .invoke_ns = 2000}},
+        {"calls-candidates-threads", {.view = VIEW_CANDIDATES, .parallel = 64, .limit_percent = 5}},
+        {"calls-candidates-ascii", {.view = VIEW_CANDIDATES, .speedup = 0.5, .ascii = true, .limit_rows = 3}},
     };
     for (size_t i = 0; i < sizeof views / sizeof *views; i++)
         check_view_of(sample_profile_counted(), views[i].name, views[i].options);
-    check_view("calls-none-edges", (struct report_options){.view = REPORT_EDGES});
-    check_view("calls-none-candidates", (struct report_options){.view = REPORT_CANDIDATES, .invoke_ns = 1});
+    check_view("calls-none-edges", (struct view_options){.view = VIEW_EDGES});
+    check_view("calls-none-candidates", (struct view_options){.view = VIEW_CANDIDATES, .invoke_ns = 1});
 }
 
 static void flat_by_everything(void **state)
@@ -117,69 +116,67 @@ static void flat_by_everything(void **state)
     (void)state;
     static const char *const names[] = {"flat", "line", "address", "image", "thread", "cpu"};
     for (int by = 0; by < 6; by++)
-        check_view(names[by], (struct report_options){.by = (enum report_by)by});
+        check_view(names[by], (struct view_options){.by = (enum view_by)by});
 }
 
 static void flat_otherwise(void **state)
 {
     (void)state;
-    check_view("inlines", (struct report_options){.inlines = true});
-    check_view("limit-percent", (struct report_options){.limit_percent = 10});
-    check_view("limit-rows", (struct report_options){.limit_rows = 3});
-    check_view("flat-ascii", (struct report_options){.limit_percent = 10, .ascii = true});
+    check_view("inlines", (struct view_options){.inlines = true});
+    check_view("limit-percent", (struct view_options){.limit_percent = 10});
+    check_view("limit-rows", (struct view_options){.limit_rows = 3});
+    check_view("flat-ascii", (struct view_options){.limit_percent = 10, .ascii = true});
 }
 
 static void graph(void **state)
 {
     (void)state;
-    check_view("graph", (struct report_options){.view = REPORT_GRAPH});
-    check_view("graph-rows", (struct report_options){.view = REPORT_GRAPH, .limit_rows = 2, .inlines = true});
+    check_view("graph", (struct view_options){.view = VIEW_GRAPH});
+    check_view("graph-rows", (struct view_options){.view = VIEW_GRAPH, .limit_rows = 2, .inlines = true});
 }
 
 static void tree(void **state)
 {
     (void)state;
-    check_view("tree", (struct report_options){.view = REPORT_TREE});
-    check_view("tree-ascii", (struct report_options){.view = REPORT_TREE, .ascii = true, .limit_rows = 6});
+    check_view("tree", (struct view_options){.view = VIEW_TREE});
+    check_view("tree-ascii", (struct view_options){.view = VIEW_TREE, .ascii = true, .limit_rows = 6});
 }
 
 static void paths(void **state)
 {
     (void)state;
-    check_view("paths", (struct report_options){.view = REPORT_PATHS});
-    check_view("paths-lines",
-               (struct report_options){.view = REPORT_PATHS, .lines = true, .limit_percent = 5});
+    check_view("paths", (struct view_options){.view = VIEW_PATHS});
+    check_view("paths-lines", (struct view_options){.view = VIEW_PATHS, .lines = true, .limit_percent = 5});
 }
 
 static void losses(void **state)
 {
     (void)state;
-    check_view("losses", (struct report_options){.view = REPORT_LOSSES});
+    check_view("losses", (struct view_options){.view = VIEW_LOSSES});
     static const struct {
         const char *name;
-        struct report_options options;
+        struct view_options options;
     } views[] = {
-        {"coverage", {.view = REPORT_LOSSES}},
-        {"coverage-all", {.view = REPORT_LOSSES, .limit_percent = -1, .ascii = true}},
+        {"coverage", {.view = VIEW_LOSSES}},
+        {"coverage-all", {.view = VIEW_LOSSES, .limit_percent = -1, .ascii = true}},
         {"coverage-rows",
-         {.view = REPORT_LOSSES, .limit_percent = -1, .limit_rows = 2, .part.image = "sqlite3"}},
-        {"coverage-header", {.view = REPORT_FLAT, .part.thread = "worker", .limit_rows = 1}},
+         {.view = VIEW_LOSSES, .limit_percent = -1, .limit_rows = 2, .part.image = "sqlite3"}},
+        {"coverage-header", {.view = VIEW_FLAT, .part.thread = "worker", .limit_rows = 1}},
     };
     for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
         struct sample_profile sample = sample_profile_counted();
         sample_profile_cover(&sample);
         check_view_of(sample, views[i].name, views[i].options);
     }
-    check_view_of(sample_profile_counted(), "coverage-unsaid",
-                  (struct report_options){.view = REPORT_LOSSES});
+    check_view_of(sample_profile_counted(), "coverage-unsaid", (struct view_options){.view = VIEW_LOSSES});
 }
 
 static void filters(void **state)
 {
     (void)state;
-    check_view("only-thread", (struct report_options){.part.thread = "work*"});
+    check_view("only-thread", (struct view_options){.part.thread = "work*"});
     check_view("filters",
-               (struct report_options){.part.process = "100", .part.image = "libsql*", .part.cpus = "0,7-9"});
+               (struct view_options){.part.process = "100", .part.image = "libsql*", .part.cpus = "0,7-9"});
 }
 
 /* Colour adds escape sequences and nothing else. */
@@ -188,8 +185,8 @@ static void colour_only_decorates(void **state)
     (void)state;
     struct sample_profile sample = sample_profile_counted();
     sample_profile_cover(&sample);
-    for (int view = 0; view <= REPORT_LOSSES; view++) {
-        struct report_options options = {.view = (enum report_view)view, .limit_percent = 5, .width = 80};
+    for (int view = 0; view <= VIEW_LOSSES; view++) {
+        struct view_options options = {.view = (enum view_kind)view, .limit_percent = 5, .width = 80};
         char *plain = sample_profile_report(sample.profile, &options);
         options.color = true;
         char *colored = sample_profile_report(sample.profile, &options), *to = colored;

@@ -59,8 +59,8 @@ static struct opened open_copy(const struct copy *copy)
 {
     struct opened opened;
     struct elf_section text;
-    assert_int_equal(elf_image_open_memory(copy->bytes, copy->size, "/directory/damaged", &opened.image, NULL),
-                     BASE_OK);
+    assert_int_equal(
+        elf_image_open_memory(copy->bytes, copy->size, "/directory/damaged", &opened.image, NULL), BASE_OK);
     const struct symbol_options options = {.debug_directory = "/nonexistent"};
     assert_int_equal(symbol_file_open(opened.image, &options, &opened.file, NULL), BASE_OK);
     assert_true(elf_image_section(opened.image, ".text", &text));

@@ -1,0 +1,60 @@
+/* cli_record_request.h - what a command line of tally record asks for. Context: tool, one thread. */
+#ifndef CLI_RECORD_REQUEST_H
+#define CLI_RECORD_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base_error.h"
+#include "base_options.h"
+#include "base_text.h"
+#include "cli_pids.h"
+#include "probe_functions.h"
+#include "probe_named.h"
+#include "record_session.h"
+
+enum { CLI_RECORD_GLOBS = 256 };
+
+enum cli_record_time { CLI_RECORD_TIME_CPU, CLI_RECORD_TIME_USER, CLI_RECORD_TIME_REAL };
+
+/* Globs as typed: texts between commas, cut out of a copy. */
+struct cli_record_globs {
+    const char *items[CLI_RECORD_GLOBS];
+    size_t count;
+};
+
+struct cli_record_request {
+    const char *output, *cgroup, *cpus;
+    double rate_hz; /* 0: not said */
+    uint64_t duration_ns, max_nodes;
+    int time_kind; /* enum cli_record_time */
+    int engine;    /* enum record_engine */
+    int stacks;    /* enum perf_stacks */
+    int overhead;  /* enum profile_heap_overhead */
+    int empty;     /* enum profile_heap_empty */
+    struct probe_named named;
+    bool system, kernel, follow, debuginfod, verbose, calls, no_time, heap, throws, fds, instrumented;
+    uint64_t heap_sample_bytes, agent_memory;
+    uint64_t timeline_bytes; /* 0: no timeline */
+    struct plan_function_request functions[CLI_RECORD_GLOBS];
+    size_t function_count;
+    struct cli_record_globs call_names, call_images;
+    struct cli_pids pids;
+};
+
+/* tally record, its options read into a struct cli_record_request. */
+extern const struct base_options_command cli_record_command;
+
+/* Do the options go together? `words` is how many the command to run has. Else BASE_EUSAGE with the reason.
+ * cli_record_check.c */
+int cli_record_check(const struct cli_record_request *request, int words, struct base_error *error);
+
+/* What is recorded, in words: the command line, or the processes. */
+void cli_record_describe(const struct cli_record_request *request, const struct base_options_rest *rest,
+                         struct base_text *line);
+
+/* The same as a session wants it. All strings stay the request's, and `line`. */
+struct record_options cli_record_session_options(const struct cli_record_request *request,
+                                                 const struct base_options_rest *rest, const char *line);
+
+#endif

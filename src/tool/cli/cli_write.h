@@ -1,0 +1,11 @@
+/* cli_write.h - bytes written whole. Context: tool. */
+#ifndef CLI_WRITE_H
+#define CLI_WRITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Writes everything; false with errno set when it could not be. */
+bool cli_write(int descriptor, const void *bytes, size_t length);
+
+#endif
