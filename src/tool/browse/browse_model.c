@@ -218,7 +218,8 @@ static void move_by(struct browse_model *model, size_t rows, bool down)
         move_to(model, model->cursor > rows ? model->cursor - rows : 0, false);
 }
 
-const struct browse_row *browse_model_current(const struct browse_model *model)
+/* The row at the cursor; NULL when there is none. */
+static const struct browse_row *current_row(const struct browse_model *model)
 {
     if (model->cursor >= model->row_count || model->rows[model->cursor].kind == BROWSE_ROW_WORDS)
         return NULL;
@@ -227,7 +228,7 @@ const struct browse_row *browse_model_current(const struct browse_model *model)
 
 bool browse_model_function(const struct browse_model *model, struct base_text *name)
 {
-    const struct browse_row *row = browse_model_current(model);
+    const struct browse_row *row = current_row(model);
     if (!row)
         return false;
     view_entity_name(&model->data.merge.entities, row->entity, name);
@@ -236,7 +237,7 @@ bool browse_model_function(const struct browse_model *model, struct base_text *n
 
 const char *browse_model_image(const struct browse_model *model)
 {
-    const struct browse_row *row = browse_model_current(model);
+    const struct browse_row *row = current_row(model);
     return row ? view_entity_image(&model->data.merge.entities, row->entity) : "";
 }
 
@@ -297,7 +298,7 @@ static int show_flat(struct browse_model *model, struct base_error *error)
 
 static int enter(struct browse_model *model, struct base_error *error)
 {
-    const struct browse_row *row = browse_model_current(model);
+    const struct browse_row *row = current_row(model);
     if (!row)
         return 0;
     if (model->view == BROWSE_FUNCTION && row->kind == BROWSE_ROW_ITSELF) {
@@ -346,7 +347,7 @@ static size_t row_of_branch(const struct browse_model *model, uint32_t branch)
 
 static int fold(struct browse_model *model, bool unfold, struct base_error *error)
 {
-    const struct browse_row *row = browse_model_current(model);
+    const struct browse_row *row = current_row(model);
     if (model->view != BROWSE_TREE || !row) {
         browse_model_say(model, "Only the tree (2) unfolds");
         return 0;
@@ -368,7 +369,7 @@ static int fold(struct browse_model *model, bool unfold, struct base_error *erro
 /* Everything below: those that follow in the tree and are deeper. */
 static int unfold_all(struct browse_model *model, struct base_error *error)
 {
-    const struct browse_row *row = browse_model_current(model);
+    const struct browse_row *row = current_row(model);
     const struct browse_data *data = &model->data;
     if (model->view != BROWSE_TREE || !row)
         return fold(model, true, error);
@@ -411,7 +412,7 @@ static bool matches(const struct browse_model *model, uint32_t entity)
 static int search_tree(struct browse_model *model, bool forward, bool *found, struct base_error *error)
 {
     const struct browse_data *data = &model->data;
-    const struct browse_row *row = browse_model_current(model);
+    const struct browse_row *row = current_row(model);
     size_t from = row ? data->at[row->branch] : 0, count = data->walk_count;
     for (size_t step = 1; step <= count; step++) {
         size_t at = (forward ? from + step : from + count - step) % count;
@@ -637,7 +638,7 @@ int browse_model_key(struct browse_model *model, uint32_t key, struct base_error
         return type(model, key, error);
     if (key == 'q')
         return BROWSE_QUITS;
-    if (key == 'a' && browse_model_current(model))
+    if (key == 'a' && current_row(model))
         return BROWSE_ANNOTATES;
     if (key == '/') {
         model->typing = true;

@@ -97,8 +97,6 @@ int browse_model_key(struct browse_model *model, uint32_t key, struct base_error
 
 /* Lines that rows have. */
 size_t browse_model_page(const struct browse_model *model);
-/* The row at the cursor; NULL when there is none. */
-const struct browse_row *browse_model_current(const struct browse_model *model);
 /* The name of the function at the cursor, appended; false when there is none. */
 bool browse_model_function(const struct browse_model *model, struct base_text *name);
 /* Of the row at the cursor; "" when it has none. */

@@ -423,8 +423,9 @@ static void settle_base(const struct arch *arch, const struct cfi_state *state, 
         rule->save_kinds |= WIRE_BASE_LOST;
 }
 
-struct wire_rule cfi_program_rule(const struct arch *arch, uint64_t return_column,
-                                  const struct cfi_state *state)
+/* The rule that a state amounts to. */
+static struct wire_rule rule_of_state(const struct arch *arch, uint64_t return_column,
+                                      const struct cfi_state *state)
 {
     if (is_signal_frame(arch, state))
         return (struct wire_rule){.cfa_kind = WIRE_CFA_SIGNAL};
@@ -483,7 +484,7 @@ enum cfi_program_result cfi_program_run(const struct arch *arch, const struct cf
             rows->count = first;
             return CFI_PROGRAM_BROKEN;
         }
-        struct wire_rule rule = cfi_program_rule(arch, cie->return_column, &machine.state);
+        struct wire_rule rule = rule_of_state(arch, cie->return_column, &machine.state);
         uint32_t number = cfi_rules_number(rules, &rule);
         if (number == UINT32_MAX || !put_row(rows, first, offset, number)) {
             rows->count = first;

@@ -29,8 +29,4 @@ enum cfi_program_result cfi_program_run(const struct arch *arch, const struct cf
                                         const struct cfi_cie *cie, const struct cfi_fde *fde,
                                         struct cfi_rules *rules, struct cfi_row_list *rows);
 
-/* The rule that a state amounts to. */
-struct wire_rule cfi_program_rule(const struct arch *arch, uint64_t return_column,
-                                  const struct cfi_state *state);
-
 #endif

@@ -56,7 +56,8 @@ static struct cli_probe *add(struct list *list, const char *group, const char *n
 
 /* --- one event --- */
 
-void cli_probe_explain(int number, const struct perf_event_attr *attr, char why[CLI_PROBE_WHY])
+/* Why perf_event_open(attr) failed with errno `number`: for people, names the setting. */
+static void explain_probe(int number, const struct perf_event_attr *attr, char why[CLI_PROBE_WHY])
 {
     int64_t paranoid = perf_event_setting("/proc/sys/kernel/perf_event_paranoid", 2);
     switch (number) {
@@ -114,7 +115,7 @@ static void try_on_self(struct cli_probe *probe, struct perf_event_attr *attr)
     }
     probe->available = event >= 0;
     if (event < 0) {
-        cli_probe_explain(errno, attr, probe->why);
+        explain_probe(errno, attr, probe->why);
         return;
     }
     /* Some hypervisors let a counter be opened that never moves. */
@@ -202,7 +203,7 @@ static void try_energy(struct list *list)
         if (event >= 0)
             close(event);
         else
-            cli_probe_explain(errno, &attr, probe->why);
+            explain_probe(errno, &attr, probe->why);
     }
     if (list->count == before)
         snprintf(add(list, "energy", "energy-pkg")->why, CLI_PROBE_WHY,

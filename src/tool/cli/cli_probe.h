@@ -24,7 +24,4 @@ enum { CLI_PROBES_MOST = 48 };
 /* Tries everything; returns how many there are. */
 size_t cli_probe_all(struct cli_probe probes[CLI_PROBES_MOST]);
 
-/* Why perf_event_open(attr) failed with errno `number`: for people, names the setting. */
-void cli_probe_explain(int number, const struct perf_event_attr *attr, char why[CLI_PROBE_WHY]);
-
 #endif

@@ -14,7 +14,8 @@ static bool same_cell(const struct profile *profile, uint32_t index, const void 
            cell->counter == wanted->counter;
 }
 
-void profile_cells_dirty(struct profile *profile, uint32_t cell)
+/* --- profile_cells.c --- */
+static void mark_cell_dirty(struct profile *profile, uint32_t cell)
 {
     struct profile_private *self = profile->self;
     if (profile->cells[cell].dirty)
@@ -61,7 +62,7 @@ void profile_count(struct profile *profile, uint32_t node, uint32_t thread, uint
     }
     uint32_t cell = *slot - 1;
     add_to(profile, &profile->cells[cell], value, samples);
-    profile_cells_dirty(profile, cell);
+    mark_cell_dirty(profile, cell);
     if (profile_node_is_folded(profile, node))
         profile_lose(profile, WIRE_LOSS_FOLDED, samples);
 }
@@ -104,7 +105,7 @@ void profile_cells_move(struct profile *profile, const uint32_t *target)
         struct profile_cell *cell = &profile->cells[i];
         if (target[cell->node] != cell->node) {
             cell->node = target[cell->node];
-            profile_cells_dirty(profile, i);
+            mark_cell_dirty(profile, i);
         }
         uint32_t *slot = profile_table_slot(profile, table, profile_hash_cell(cell), same_cell, cell);
         if (!*slot) {
@@ -112,12 +113,12 @@ void profile_cells_move(struct profile *profile, const uint32_t *target)
             continue;
         }
         add_to(profile, &profile->cells[*slot - 1], cell->value, cell->samples);
-        profile_cells_dirty(profile, *slot - 1);
+        mark_cell_dirty(profile, *slot - 1);
         uint32_t listed = cell->dirty;
         *cell = profile->cells[--profile->cell_count];
         cell->dirty = listed;
         if (i < profile->cell_count)
-            profile_cells_dirty(profile, i);
+            mark_cell_dirty(profile, i);
     }
     list_dirty_again(profile);
 }

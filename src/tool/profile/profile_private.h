@@ -160,7 +160,6 @@ void profile_coverage_free(struct profile *profile); /* its index */
 void profile_latency_free(struct profile *profile); /* its index */
 
 /* --- profile_cells.c --- */
-void profile_cells_dirty(struct profile *profile, uint32_t cell);
 /* Gives the cells of nodes whose target[] is another to that node, and joins those that meet. Allocates
  * nothing. */
 void profile_cells_move(struct profile *profile, const uint32_t *target);
