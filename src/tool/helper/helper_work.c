@@ -39,7 +39,7 @@ static int begin(struct trace_follow_space *once, pid_t pid, struct base_error *
     if (once->stop.count && once->stop.pid != pid)
         return base_fail(error, BASE_EUSAGE, "this helper still waits for threads of process %d",
                          once->stop.pid);
-    once->impatient = false;
+    once->timed_out = false;
     int result = trace_stop_begin(&once->stop, pid, error);
     if (result < 0)
         return result;
@@ -70,11 +70,11 @@ static void end(struct trace_follow_space *once, struct helper_answer *answer)
     answer->message.values[2] = base_clock_now() - began;
 }
 
-void helper_work_let_go(struct helper_server *server)
+void helper_work_resume(struct helper_server *server)
 {
     struct helper_answer nobody = {.file = -1};
     end(&server->once, &nobody);
-    server->once.impatient = true;
+    server->once.timed_out = true;
 }
 
 /* Threads of a process that was left a moment ago are traced by this helper until their next trap; on a busy
@@ -423,7 +423,7 @@ static int do_let_end(struct work *work, struct base_error *error)
 static int do_free_children(struct work *work, struct base_error *error)
 {
     (void)error;
-    trace_follow_free_children(trace_follow_process(&work->server->follow, work->request->pid));
+    trace_follow_detach_children(trace_follow_process(&work->server->follow, work->request->pid));
     return BASE_OK;
 }
 
@@ -493,7 +493,7 @@ static const struct {
     [HELPER_REPORT_ENDINGS] = {do_report_endings, NOTHING},
     [HELPER_CALL] = {do_call, STANDING},
     [HELPER_LET_END] = {do_let_end, FOLLOWED},
-    [HELPER_FREE_CHILDREN] = {do_free_children, FOLLOWED},
+    [HELPER_DETACH_CHILDREN] = {do_free_children, FOLLOWED},
     [HELPER_CLEAR_GS] = {do_clear_gs, STANDING},
     [HELPER_SUSPEND] = {do_suspend, NOTHING},
 };
@@ -511,7 +511,7 @@ static int refuse(const struct helper_message *request, const struct trace_follo
 {
     if (!space)
         return base_fail(error, BASE_ENOTFOUND, "process %d is not followed (any more)", request->pid);
-    if (space->impatient)
+    if (space->timed_out)
         return base_fail(error, BASE_EBUSY,
                          "process %d was let go because tally did nothing for a while (was tally stopped?)",
                          space->stop.pid);

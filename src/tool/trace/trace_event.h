@@ -28,9 +28,9 @@ enum trace_event_kind {
 
 #define TRACE_FLAG_PRIVILEGES_LOST    1u /* EXEC: proc_privileges_of */
 #define TRACE_FLAG_PRIVILEGES_UNKNOWN 4u /* likewise */
-/* helper_trace_free_children. FORK: it is to be left, and its creator stands until it is. VFORK: it has been
+/* helper_trace_detach_children. FORK: it is to be left, and its creator stands until it is. VFORK: it has been
  * let go, and no event tells of it any more. */
-#define TRACE_FLAG_FREED 2u
+#define TRACE_FLAG_DETACHED 2u
 
 struct trace_event {
     uint32_t kind; /* enum trace_event_kind */

@@ -46,7 +46,7 @@
 /* Notes of a thread, trace_stop_thread.life. */
 enum trace_follow_life {
     TRACE_FOLLOW_KNOWN = 1,           /* seized on purpose, or born; without it: found by a stop */
-    TRACE_FOLLOW_NEWBORN = 2,         /* its first trap has not been answered */
+    TRACE_FOLLOW_NEW = 2,             /* its first trap has not been answered */
     TRACE_FOLLOW_UNANNOUNCED = 4,     /* its creator has not told of it */
     TRACE_FOLLOW_VFORKED = 8,         /* uses its sleeping creator's gs */
     TRACE_FOLLOW_NEEDS = 16,          /* stands: no gs was left */
@@ -67,7 +67,7 @@ struct trace_follow_space {
     size_t pool_first, pool_count, pool_capacity;
     uint64_t exit_write, exit_value; /* address 0: none */
     uint64_t held_since, need_since; /* monotonic ns; need_since 0: none needs */
-    bool impatient;                  /* let go because no step came */
+    bool timed_out;                  /* let go because no step came */
     bool detached;
     int detached_file;       /* a pidfd while loose */
     uint64_t detached_image; /* tells one image of the process from another; 0: not known */
@@ -76,8 +76,8 @@ struct trace_follow_space {
 
 struct trace_follow_process {
     pid_t pid, parent;
-    bool leaving; /* nothing is told of it */
-    bool frees;   /* its children are let go */
+    bool leaving;           /* nothing is told of it */
+    bool detaches_children; /* its children are let go */
     struct trace_follow_space *space;
     uint64_t since; /* monotonic ns */
     uint64_t
@@ -145,7 +145,7 @@ int trace_follow_detach(struct trace_follow *follow, struct trace_follow_space *
 int trace_follow_reattach(struct trace_follow *follow, struct trace_follow_space *space,
                           struct base_error *error);
 /* Tells of loose processes that have ended. To be called when `ends` is readable. */
-void trace_follow_look_for_ends(struct trace_follow *follow);
+void trace_follow_poll_ends(struct trace_follow *follow);
 
 /* From now on: ends of first threads are told before they happen. */
 void trace_follow_report_endings(struct trace_follow *follow);
@@ -153,7 +153,7 @@ void trace_follow_let_end(struct trace_follow_process *process);
 
 /* Children of its present image are let go before their first instruction: those with memory of their own by
  * the owner, while their creator stands, and vfork's at once. */
-void trace_follow_free_children(struct trace_follow_process *process);
+void trace_follow_detach_children(struct trace_follow_process *process);
 
 /* Of a process, or of all that are and were: pid 0. False: it is not followed. */
 bool trace_follow_cost(const struct trace_follow *follow, pid_t pid, struct trace_cost *cost);

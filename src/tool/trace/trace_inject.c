@@ -284,7 +284,7 @@ static int judge(const struct trace_inject *inject, const char *name, long numbe
     struct seccomp_data data = {
         .nr = (int)number, .arch = AUDIT_ARCH_X86_64, .instruction_pointer = inject->syscall_at + 2};
     memcpy(data.args, arguments, sizeof data.args);
-    return trace_seccomp_judge(&inject->seccomp, &data, name, error);
+    return trace_seccomp_check(&inject->seccomp, &data, name, error);
 }
 
 int trace_inject_call(struct trace_inject *inject, const char *name, long number, const uint64_t arguments[6],

@@ -148,7 +148,7 @@ static bool dies_of(const struct seccomp_data *data)
     return true;
 }
 
-int trace_seccomp_judge(const struct trace_seccomp *seccomp, const struct seccomp_data *data,
+int trace_seccomp_check(const struct trace_seccomp *seccomp, const struct seccomp_data *data,
                         const char *name, struct base_error *error)
 {
     if (seccomp->same_as_ours && dies_of(data))

@@ -39,7 +39,7 @@ void trace_seccomp_free(struct trace_seccomp *seccomp);
 
 /* BASE_OK: all filters allow the call, or log it. Else BASE_EPERMISSION, and the message names the call by
  * `name`. */
-int trace_seccomp_judge(const struct trace_seccomp *seccomp, const struct seccomp_data *data,
+int trace_seccomp_check(const struct trace_seccomp *seccomp, const struct seccomp_data *data,
                         const char *name, struct base_error *error);
 
 #endif

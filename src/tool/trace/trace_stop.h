@@ -55,9 +55,9 @@ struct trace_stop_thread {
     bool in_call;       /* stopped inside a system call */
     uint32_t life;      /* the follower's notes: enum trace_follow_life; new threads found by a stop have 0 */
     pid_t creator;      /* the follower's too: whose thread made it; 0: not known */
-    pid_t freed;        /* and its last vfork child that was let go; 0: none */
-    uint64_t gs;        /* what the follower gave it; 0: nothing */
-    uint64_t pc, sp;    /* of one that stands; 0: not known */
+    pid_t detached_child; /* and its last vfork child that was let go; 0: none */
+    uint64_t gs;          /* what the follower gave it; 0: nothing */
+    uint64_t pc, sp;      /* of one that stands; 0: not known */
 };
 
 struct trace_stop;
@@ -69,10 +69,10 @@ struct trace_stop_follower {
     /* `status` as waitpid gave it, after the thread's state was set, before it goes on. In a
      * PTRACE_EVENT_EXEC the thread may be moved to another stop: the answer is the one that has it now. It
      * may add threads, and removes none. In a PTRACE_EVENT_EXIT it lets the thread go on itself. */
-    struct trace_stop *(*published)(void *context, struct trace_stop *stop, pid_t tid, int status);
+    struct trace_stop *(*on_status)(void *context, struct trace_stop *stop, pid_t tid, int status);
     /* A thread that is traced by us, and not in the table: 1 when it was added, 0 when it belongs elsewhere,
      * or an error. */
-    int (*found)(void *context, struct trace_stop *stop, pid_t process, pid_t tid);
+    int (*on_found)(void *context, struct trace_stop *stop, pid_t process, pid_t tid);
     /* Lets all that stand run again: a stop failed. */
     void (*resume)(void *context, struct trace_stop *stop);
 };
@@ -103,7 +103,7 @@ void trace_stop_set_options(const struct trace_stop *stop, const struct trace_st
 
 /* With a follower: takes a LOOSE thread again; it runs. 1: taken; 0: it is ending, and is GONE; or an error
  * as above. */
-int trace_stop_retake(struct trace_stop *stop, struct trace_stop_thread *thread, struct base_error *error);
+int trace_stop_reseize(struct trace_stop *stop, struct trace_stop_thread *thread, struct base_error *error);
 
 /* Lets every thread go. Returns how many linger. */
 size_t trace_stop_end(struct trace_stop *stop);
