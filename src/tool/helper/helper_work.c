@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base_clock.h"
 #include "helper.h"
@@ -252,13 +253,16 @@ static int map(struct work *work, struct trace_inject *inject, struct base_error
     work->answer->message.values[0] = address;
     if (request->code == HELPER_MAP)
         return trace_inject_map(inject, address, size, protection, -1, error);
-    if (request->code == HELPER_REMAP)
-        return trace_inject_reshare(inject, "tally", address, size, protection, work->bytes,
-                                    request->size / sizeof(struct trace_inject_word), &work->answer->file,
-                                    error);
-    return trace_inject_share_both(inject, request->size ? work->bytes : "tally", address, size, protection,
-                                   (struct trace_inject_data){request->values[4], data_first},
-                                   &work->answer->file, error);
+    struct trace_inject_shared shared = {
+        .name = "tally", .address = address, .size = size, .protection = protection};
+    if (request->code == HELPER_REMAP) {
+        shared.words = work->bytes;
+        shared.word_count = request->size / sizeof *shared.words;
+        return trace_inject_reshare(inject, &shared, &work->answer->file, error);
+    }
+    shared.name = request->size ? work->bytes : shared.name;
+    shared.data = (struct trace_inject_data){request->values[4], data_first};
+    return trace_inject_share(inject, &shared, &work->answer->file, error);
 }
 
 static int share_pieces(struct work *work, struct trace_inject *inject, struct base_error *error)
@@ -266,11 +270,15 @@ static int share_pieces(struct work *work, struct trace_inject *inject, struct b
     const struct helper_message *request = work->request;
     const struct trace_inject_piece *pieces = (const void *)((const uint8_t *)work->bytes + HELPER_NAME);
     if (request->size < HELPER_NAME || (request->size - HELPER_NAME) % sizeof *pieces)
-        return base_fail(error, BASE_EUSAGE, "these are no pieces");
-    work->answer->message.values[0] = request->values[0];
-    return trace_inject_share_pieces(inject, work->bytes, request->values[0], request->values[1], pieces,
-                                     (request->size - HELPER_NAME) / sizeof *pieces, &work->answer->file,
-                                     error);
+        return base_fail(error, BASE_EUSAGE, "invalid list of pieces");
+    const struct trace_inject_shared shared = {.name = work->bytes,
+                                               .address = request->values[0],
+                                               .size = request->values[1],
+                                               .protection = PROT_READ | PROT_WRITE,
+                                               .pieces = pieces,
+                                               .piece_count = (request->size - HELPER_NAME) / sizeof *pieces};
+    work->answer->message.values[0] = shared.address;
+    return trace_inject_share(inject, &shared, &work->answer->file, error);
 }
 
 static int do_mapping(struct work *work, struct base_error *error)

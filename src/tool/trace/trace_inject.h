@@ -92,48 +92,50 @@ int trace_inject_wipe(struct trace_inject *inject, uint64_t address, uint64_t si
 int trace_inject_protect(struct trace_inject *inject, uint64_t address, uint64_t size, int protection,
                          struct base_error *error);
 
-/* Memory of `size` bytes (zeros) shared with us: made in the target with memfd_create under `name` (so
- * /proc/PID/maps tells whose it is), opened from outside through /proc/PID/fd - which needs no common mount
- * or PID namespace, where a path to our own /proc would - mapped at `address` with `protection`, and closed
- * in the target: no descriptor stays. *file is ours; the caller closes it. On failure nothing stays in the
- * target. */
-int trace_inject_share(struct trace_inject *inject, const char *name, uint64_t address, uint64_t size,
-                       int protection, int *file, struct base_error *error);
+/* --- memory that the target shares with us (trace_inject_share.c) --- */
 
-/* Further bytes of the same file, that can be read and written: behind the others, or right before them. */
+/* Further bytes of the same file, that can be read and written: behind the others, or right before them. In the
+ * file they come last. */
 struct trace_inject_data {
-    uint64_t size; /* whole pages */
+    uint64_t size; /* whole pages; 0: none */
     bool first;
 };
 
-/* The same with data: four calls instead of six. In the file it comes last. */
-int trace_inject_share_both(struct trace_inject *inject, const char *name, uint64_t address, uint64_t size,
-                            int protection, struct trace_inject_data data, int *file,
-                            struct base_error *error);
-
-/* A piece of a file that is mapped, which can be read and written: `offset` bytes into the file, at `at` bytes
- * behind the address that all pieces are given from; whole pages. */
+/* A piece of the file that is mapped; whole pages. */
 struct trace_inject_piece {
-    uint64_t at, offset, size;
+    uint64_t at, offset, size; /* at: bytes behind `address`; offset: in the file */
     uint64_t is_own; /* 1: a private mapping, of which the process, and each child, has its own copy */
 };
-
-/* The same, but a file of `size` bytes is made and only pieces of it are mapped. Nothing is mapped between
- * them. */
-int trace_inject_share_pieces(struct trace_inject *inject, const char *name, uint64_t address, uint64_t size,
-                              const struct trace_inject_piece *pieces, size_t count, int *file,
-                              struct base_error *error);
 
 /* A word that new memory holds from the first moment at which the target can reach it. */
 struct trace_inject_word {
     uint64_t offset, value; /* offset: bytes, from the start of the memory */
 };
 
-/* The same in place of what trace_inject_share mapped there under the same name; BASE_EUSAGE if anything else
- * is mapped there, or nothing. On failure what was there stays. Code of the target may go through pointers in
- * that memory at once, and we may die at any instant: the words are written before it is mapped. */
-int trace_inject_reshare(struct trace_inject *inject, const char *name, uint64_t address, uint64_t size,
-                         int protection, const struct trace_inject_word *words, size_t count, int *file,
+struct trace_inject_shared {
+    const char *name;       /* of the memfd: /proc/PID/maps shows by it whose the memory is */
+    uint64_t address, size; /* size: of the file, without `data` */
+    int protection;
+    struct trace_inject_data data;
+    const struct trace_inject_piece
+        *pieces; /* only these are mapped, and nothing between them; NULL: all is */
+    size_t piece_count;
+    const struct trace_inject_word *words; /* written before anything is mapped */
+    size_t word_count;
+};
+
+/* Zeros, but for `words`, shared with us: made in the target with memfd_create, opened from outside through
+ * /proc/PID/fd - which needs no common mount or PID namespace, where a path to our own /proc would - mapped at
+ * `address`, and closed in the target: no descriptor stays. *file is ours; the caller closes it. On failure
+ * nothing stays in the target. */
+int trace_inject_share(struct trace_inject *inject, const struct trace_inject_shared *shared, int *file,
+                       struct base_error *error);
+
+/* The same in place of what trace_inject_share mapped there under the same name, without data and pieces;
+ * BASE_EUSAGE if anything else is mapped there, or nothing. On failure what was there stays. Code of the target may
+ * follow pointers in that memory at once, and we may be killed at any instant: therefore the words are written
+ * before it is mapped. */
+int trace_inject_reshare(struct trace_inject *inject, const struct trace_inject_shared *shared, int *file,
                          struct base_error *error);
 
 /* The target's mappings, read through a thread that lives. */

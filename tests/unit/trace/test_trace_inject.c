@@ -263,6 +263,14 @@ static void a_failed_write_is_put_back(void **state)
 
 /* --- calls --- */
 
+static int share(struct trace_inject *inject, uint64_t address, uint64_t size, int protection, int *file,
+                 struct base_error *error)
+{
+    const struct trace_inject_shared shared = {
+        .name = "tally", .address = address, .size = size, .protection = protection};
+    return trace_inject_share(inject, &shared, file, error);
+}
+
 static uint64_t room_near(const struct held *held, uint64_t size)
 {
     struct base_error error = {0};
@@ -364,12 +372,15 @@ static void shared_memory_appears_and_vanishes_in(struct trace_child *child)
 {
     struct base_error error = {0};
     struct held held;
-    struct trace_inject_data behind = {.size = PAGE};
     int file = -1;
     inject_into(&held, child->pid);
     uint64_t address = room_near(&held, 3 * PAGE);
-    must(trace_inject_share_both(&held.inject, "tally", address, 2 * PAGE, PROT_READ, behind, &file, &error),
-         &error);
+    const struct trace_inject_shared shared = {.name = "tally",
+                                               .address = address,
+                                               .size = 2 * PAGE,
+                                               .protection = PROT_READ,
+                                               .data = {.size = PAGE}};
+    must(trace_inject_share(&held.inject, &shared, &file, &error), &error);
     assert_int_equal(ours_in(child->pid), 2);
     must(trace_inject_unmap(&held.inject, address, 3 * PAGE, &error), &error);
     close(file);
@@ -450,9 +461,7 @@ static void memory_is_shared(void **state)
         char theirs[32] = "";
         inject_into(&held, child.pid);
         uint64_t address = room_near(&held, 3 * PAGE);
-        must(trace_inject_share(&held.inject, "tally", address, 3 * PAGE, PROT_READ | PROT_EXEC, &file,
-                                &error),
-             &error);
+        must(share(&held.inject, address, 3 * PAGE, PROT_READ | PROT_EXEC, &file, &error), &error);
         char *ours = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         assert_ptr_not_equal(ours, MAP_FAILED);
         snprintf(ours + 2 * PAGE, 32, "seen %d", i);
@@ -461,7 +470,7 @@ static void memory_is_shared(void **state)
         assert_int_equal(trace_child_descriptors(child.pid), descriptors);
         /* In the way: nothing stays. */
         int none = -1;
-        assert_true(trace_inject_share(&held.inject, "tally", address, PAGE, PROT_READ, &none, NULL) < 0);
+        assert_true(share(&held.inject, address, PAGE, PROT_READ, &none, NULL) < 0);
         assert_int_equal(trace_child_descriptors(child.pid), descriptors);
         must(trace_inject_unmap(&held.inject, address, 3 * PAGE, &error), &error);
         munmap(ours, 3 * PAGE);
@@ -508,8 +517,7 @@ static void filters_are_asked_first(void **state)
     } else {
         must(result, &error);
         uint64_t address = room_near(&held, PAGE);
-        assert_int_equal(trace_inject_share(&held.inject, "tally", address, PAGE, PROT_READ, &file, &error),
-                         BASE_EPERMISSION);
+        assert_int_equal(share(&held.inject, address, PAGE, PROT_READ, &file, &error), BASE_EPERMISSION);
         assert_non_null(strstr(error.text, "forbids memfd_create (it kills"));
         base_error_clear(&error);
         assert_int_equal(trace_inject_map(&held.inject, address, PAGE, PROT_EXEC, -1, &error),
@@ -538,8 +546,7 @@ static int trace_below_filter(void)
     bad |= 2 * (trace_inject_open(&inject, &stop, &memory, &error) != BASE_OK);
     if (bad)
         return bad;
-    bad |= 4 * (trace_inject_share(&inject, "tally", 0x7000000, PAGE, PROT_READ, &file, &error) !=
-                BASE_EPERMISSION);
+    bad |= 4 * (share(&inject, 0x7000000, PAGE, PROT_READ, &file, &error) != BASE_EPERMISSION);
     bad |= 8 * !strstr(error.text, "forbids memfd_create");
     bad |= 16 *
            (trace_inject_map(&inject, 0x7000000, PAGE, PROT_EXEC, -1, NULL) != BASE_EPERMISSION); /* EACCES */
