@@ -1,8 +1,8 @@
-/* What the kernel reports of followed threads, by the kind of stop: a trap, an announced thread or process, an
- * exec, an exit. trace_follow_take is the one entry; trace_follow_poll does what only time brings. The work is
- * in trace_follow_create.c (new threads and processes), trace_follow_gs.c (their gs bases), trace_follow_settle.c
- * (who may go on), trace_follow_hold.c (stopping and reattaching), trace_follow_add.c (which processes are
- * followed) and trace_follow_detach.c; the tables are in trace_follow_tables.c. */
+/* What the kernel reports of followed threads, by the kind of stop: a trap, an announced thread or process,
+ * an exec, an exit. trace_follow_take is the one entry; trace_follow_poll does what only time brings. The
+ * work is in trace_follow_create.c (new threads and processes), trace_follow_gs.c (their gs bases),
+ * trace_follow_settle.c (who may go on), trace_follow_hold.c (stopping and reattaching), trace_follow_add.c
+ * (which processes are followed) and trace_follow_detach.c; the tables are in trace_follow_tables.c. */
 #include "trace_follow_inside.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static void image_started(struct trace_follow *follow, struct trace_follow_space
                                                     .flags = privilege_flags(thread->process)});
 }
 
-/* The process is alone in a new memory. The answer is its space, or the old one when memory ran out. */
+/* The process is alone in a new address space. Returns that, or the old one when memory ran out. */
 static struct trace_follow_space *move_to_new_space(struct trace_follow *follow,
                                                     struct trace_follow_space *old, pid_t pid)
 {
@@ -84,7 +84,7 @@ void trace_follow_report_endings(struct trace_follow *follow)
 static void continue_exit(pid_t tid)
 {
     for (int i = 0; i < TRIES && ptrace(PTRACE_CONT, tid, 0, 0); i++)
-        ; /* one that was killed goes by itself */
+        ; /* a killed thread ends by itself */
 }
 
 void trace_follow_let_end(struct trace_follow_process *process)
@@ -94,8 +94,8 @@ void trace_follow_let_end(struct trace_follow_process *process)
     process->ending_since = 0;
 }
 
-/* A first thread stands in its exit: nothing of the program runs on it any more, and the memory is there
- * still. */
+/* A first thread is stopped in its exit: it runs no further instruction of the program, and the memory still
+ * exists. */
 static void first_thread_ending(struct trace_follow *follow, const struct trace_follow_space *space,
                                 struct trace_stop_thread *thread)
 {
@@ -109,7 +109,7 @@ static void first_thread_ending(struct trace_follow *follow, const struct trace_
     trace_follow_emit_thread(follow, TRACE_ENDING, thread, 0);
 }
 
-/* Returns whether one waits still. */
+/* Continues first threads that have waited in their exit too long. Returns whether one still waits. */
 static bool end_overdue_exits(struct trace_follow *follow, uint64_t deadline, bool *ended)
 {
     uint64_t now = base_clock_now();
@@ -131,18 +131,18 @@ static void thread_ended(struct trace_follow *follow, struct trace_follow_space 
                          struct trace_stop_thread *thread, int status)
 {
     pid_t pid = thread->process;
-    bool unborn = (thread->life & (TRACE_FOLLOW_NEW | TRACE_FOLLOW_VFORKED)) == TRACE_FOLLOW_NEW;
+    bool never_ran = (thread->life & (TRACE_FOLLOW_NEW | TRACE_FOLLOW_VFORKED)) == TRACE_FOLLOW_NEW;
     bool needed = (thread->life & TRACE_FOLLOW_NEEDS) != 0;
     bool forked = (thread->life & TRACE_FOLLOW_FORKED) != 0;
     pid_t creator = thread->creator, kept = trace_follow_take_forker(thread);
     trace_follow_thread_ended(follow, thread);
     if (needed)
         trace_follow_resume_creators(follow, space);
-    trace_follow_resume_forker(follow, unborn && forked ? creator : kept);
+    trace_follow_resume_forker(follow, never_ran && forked ? creator : kept);
     struct trace_follow_process *process = trace_follow_process(follow, pid);
     if (trace_follow_has_thread(space, pid) || !process || process->space != space)
         return;
-    if (!unborn)
+    if (!never_ran)
         trace_follow_emit(follow,
                           &(struct trace_event){.kind = TRACE_END, .pid = pid, .tid = pid, .status = status});
     trace_follow_drop_process(follow, process);
@@ -197,7 +197,8 @@ void trace_follow_begin(struct trace_follow *follow)
                                     .ends = epoll_create1(EPOLL_CLOEXEC)};
 }
 
-/* An exec of a process whose first thread had ended before it was followed: the number is new to us. */
+/* The space of the thread that called exec, in a process whose first thread had ended before it was followed:
+ * `pid` is in no space yet. */
 static struct trace_follow_space *find_exec_caller(struct trace_follow *follow, pid_t pid)
 {
     unsigned long caller = 0;

@@ -1,8 +1,8 @@
 /* Which processes are followed: they are added with all their threads, and left.
  *
- * A vfork child that runs in the memory of an added process already is added too. Only a stopped thread can be
- * detached: a process that is left is marked and its running threads are interrupted; each thread is detached at
- * its next trap (trace_follow_settle.c). */
+ * A vfork child that runs in the memory of an added process already is added too. Only a stopped thread can
+ * be detached: a process that is left is marked and its running threads are interrupted; each thread is
+ * detached at its next trap (trace_follow_settle.c). */
 #include "trace_follow_inside.h"
 
 #include <linux/kcmp.h>
@@ -18,7 +18,7 @@
 #define LEAVE_LOOKS 50
 #define LEAVE_NS    20000
 
-/* The space that the process runs in: one that is known, if it shares it. */
+/* The space that the process runs in: a new one, unless it shares a known one. */
 static struct trace_follow_space *space_for(struct trace_follow *follow, pid_t pid)
 {
     for (size_t i = 0; i < follow->space_count; i++) {
@@ -58,8 +58,8 @@ static int seize_all(struct trace_follow_process *process, struct base_error *er
                : result;
 }
 
-/* A child that runs in the memory of a process that was not followed when it was born. Without a record, or
- * when it cannot be seized, it is as if nobody knew of it; it is about to end or to exec. */
+/* A child that runs in the memory of a process that was not followed when it was created. Without a record,
+ * or when it cannot be seized, it stays untraced; it is about to end or to exec. */
 static void add_vforked(struct trace_follow *follow, struct trace_follow_space *space, pid_t child,
                         pid_t parent, pid_t creator)
 {
@@ -81,7 +81,7 @@ static void add_vforked(struct trace_follow *follow, struct trace_follow_space *
         follow, &(struct trace_event){.kind = TRACE_VFORK, .pid = child, .tid = child, .parent = parent});
 }
 
-/* Kernels without CONFIG_PROC_CHILDREN do not tell. */
+/* Kernels without CONFIG_PROC_CHILDREN do not list them. */
 static void add_vforked_of(struct trace_follow *follow, struct trace_follow_space *space, pid_t parent,
                            pid_t creator)
 {
@@ -109,7 +109,7 @@ static int add_new(struct trace_follow *follow, pid_t pid, struct base_error *er
         if (space->stop.threads[i].process == pid)
             add_vforked_of(follow, space, pid, creator);
         while (i < space->stop.count && space->stop.threads[i].tid < creator)
-            i++; /* where it stands now */
+            i++; /* the table may have grown: the index of `creator` now */
     }
     return result;
 }
@@ -127,7 +127,7 @@ int trace_follow_add(struct trace_follow *follow, pid_t pid, struct base_error *
     return result < 0 ? result : BASE_OK;
 }
 
-/* They trace_follow_need_gs no leaving. */
+/* A detached thread needs no trap to be left at. */
 static void forget_detached(struct trace_follow *follow, struct trace_follow_space *space)
 {
     trace_follow_end_detached(follow, space);

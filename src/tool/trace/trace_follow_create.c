@@ -1,9 +1,9 @@
 /* New threads and processes.
  *
- * The kernel reports each of them twice, in either order: the creator stops with an event that announces it, and
- * the new thread traps before its first instruction. A thread that traps unannounced waits as an orphan. When both
- * have come, the thread is given its gs base, or the process is held. After ORPHAN_NS the creator is taken to have
- * been killed, and /proc says whose child the orphan is. */
+ * The kernel reports each of them twice, in either order: the creator stops with an event that announces it,
+ * and the new thread traps before its first instruction. A thread that traps unannounced waits as an orphan.
+ * When both have come, the thread is given its gs base, or the process is held. After ORPHAN_NS the creator
+ * is taken to have been killed, and /proc says whose child the orphan is. */
 #include "trace_follow_inside.h"
 
 #include <errno.h>
@@ -23,7 +23,6 @@
 
 #define ORPHAN_NS (20 * UINT64_C(1000000))
 
-/* Its only thread stands. */
 void trace_follow_hold_new(struct trace_follow_space *space)
 {
     space->stop.holding = true;
@@ -31,7 +30,6 @@ void trace_follow_hold_new(struct trace_follow_space *space)
     space->held_since = space->stop.began = base_clock_now();
 }
 
-/* It stands in its first trap, and its creator is known as far as it can be. */
 void trace_follow_thread_created(struct trace_follow *follow, struct trace_follow_space *space,
                                  struct trace_stop_thread *thread)
 {
@@ -62,7 +60,6 @@ void trace_follow_thread_created(struct trace_follow *follow, struct trace_follo
         trace_follow_need_gs(follow, space, thread);
 }
 
-/* Where the kernel does not tell (no CONFIG_KCMP), a vfork child does and a fork child does not. */
 bool trace_follow_shares_memory(pid_t left, pid_t right, int event)
 {
     long answer = syscall(SYS_kcmp, left, right, KCMP_VM, 0, 0);
@@ -81,12 +78,12 @@ static bool take_orphan(struct trace_follow *follow, pid_t tid, int *status)
     return false;
 }
 
-/* The thread is in the table, or is added; if it trapped before, that counts now. */
+/* Adds the thread, which is about to trap; if it has trapped already, as an orphan, that is handled now. */
 static void expect_thread(struct trace_follow *follow, struct trace_follow_space *space, pid_t process,
                           pid_t tid, pid_t creator, uint32_t life)
 {
     int status;
-    trace_stop_forget(&space->stop, tid); /* another one, that is gone */
+    trace_stop_forget(&space->stop, tid); /* an ended one with the same number */
     if (trace_stop_add(&space->stop, process, tid, life) < 0) {
         follow->broken = true;
         return;
@@ -99,7 +96,8 @@ static void expect_thread(struct trace_follow *follow, struct trace_follow_space
     }
 }
 
-/* Let go, a vfork child runs in the memory of `space` still, until it runs another image or ends. */
+/* A detached vfork child still runs in the memory of `space`, until it runs another image or ends: the
+ * creator's record has its number, so that a hold waits for it. Returns `detaches`. */
 static bool note_detached_vfork(struct trace_follow_space *space, pid_t creator, pid_t child, bool detaches)
 {
     struct trace_stop_thread *thread = detaches ? trace_stop_find(&space->stop, creator) : NULL;
@@ -108,7 +106,7 @@ static bool note_detached_vfork(struct trace_follow_space *space, pid_t creator,
     return detaches;
 }
 
-/* A process of its own: in the memory of `space`, or in another. */
+/* Adds a new process: in the memory of `space`, or in memory of its own. */
 static void expect_process(struct trace_follow *follow, struct trace_follow_space *space, pid_t pid,
                            pid_t parent, pid_t creator, int event)
 {
@@ -147,7 +145,8 @@ static void expect_process(struct trace_follow *follow, struct trace_follow_spac
     expect_thread(follow, own, pid, pid, creator, life);
 }
 
-/* What was killed and waited for before its creator stopped is nobody's: nothing more will be told of it. */
+/* A task that was killed and waited for before its creator stopped is no tracee any more: nothing more will
+ * be reported of it. */
 static bool is_traced(pid_t tid)
 {
     siginfo_t unused;
@@ -155,7 +154,6 @@ static bool is_traced(pid_t tid)
            errno != ECHILD;
 }
 
-/* A creator's event. */
 void trace_follow_announce(struct trace_follow *follow, struct trace_follow_space *space, pid_t creator,
                            int event)
 {
@@ -163,19 +161,19 @@ void trace_follow_announce(struct trace_follow *follow, struct trace_follow_spac
     if (ptrace(PTRACE_GETEVENTMSG, creator, 0, &message) && ptrace(PTRACE_GETEVENTMSG, creator, 0, &message))
         return; /* it was killed: the child will be an orphan */
     pid_t tid = (pid_t)message, process = trace_stop_find(&space->stop, creator)->process;
-    struct trace_stop_thread *trace_follow_found = trace_stop_find(&space->stop, tid);
-    if (trace_follow_found && trace_follow_found->state != TRACE_STOP_GONE) {
-        bool waits = (trace_follow_found->life & TRACE_FOLLOW_UNANNOUNCED) != 0;
-        trace_follow_found->life &= ~(uint32_t)TRACE_FOLLOW_UNANNOUNCED;
-        trace_follow_found->creator = creator;
-        if (waits && trace_follow_found->state == TRACE_STOP_STOPPED) {
-            trace_follow_thread_created(follow, space, trace_follow_found);
+    struct trace_stop_thread *found = trace_stop_find(&space->stop, tid);
+    if (found && found->state != TRACE_STOP_GONE) {
+        bool waits = (found->life & TRACE_FOLLOW_UNANNOUNCED) != 0;
+        found->life &= ~(uint32_t)TRACE_FOLLOW_UNANNOUNCED;
+        found->creator = creator;
+        if (waits && found->state == TRACE_STOP_STOPPED) {
+            trace_follow_thread_created(follow, space, found);
             trace_follow_settle(follow, space, tid);
         }
         return;
     }
     if (trace_follow_process(follow, tid) || !is_traced(tid))
-        return; /* /proc told of it before, or it has ended */
+        return; /* adopted before, or it has ended */
     if (!proc_target_has_thread(process, tid)) {
         expect_process(follow, space, tid, process, creator, event);
         return;
@@ -184,7 +182,6 @@ void trace_follow_announce(struct trace_follow *follow, struct trace_follow_spac
     expect_thread(follow, space, process, tid, creator, TRACE_FOLLOW_NEW | leaving);
 }
 
-/* A stop trace_follow_found it before anybody announced it. */
 int trace_follow_found(void *context, struct trace_stop *stop, pid_t process, pid_t tid)
 {
     struct trace_follow *follow = context;
@@ -208,7 +205,7 @@ void trace_follow_keep_orphan(struct trace_follow *follow, pid_t tid, int status
     follow->orphans[follow->orphan_count++] = (struct trace_follow_orphan){tid, status, base_clock_now()};
 }
 
-/* Nobody announced it: /proc tells whose it is. */
+/* Nobody has announced it: /proc says whose child or thread it is. */
 static void adopt_orphan(struct trace_follow *follow, pid_t tid)
 {
     struct proc_target_facts facts;
@@ -226,7 +223,7 @@ static void adopt_orphan(struct trace_follow *follow, pid_t tid)
         expect_thread(follow, process->space, owner, tid, 0,
                       TRACE_FOLLOW_NEW | (process->leaving ? TRACE_FOLLOW_LEAVING : 0));
     else if (take_orphan(follow, tid, &status))
-        ptrace(PTRACE_DETACH, tid, 0, 0); /* of a process that was left in this moment */
+        ptrace(PTRACE_DETACH, tid, 0, 0); /* of a process that has just been left */
 }
 
 void trace_follow_adopt_orphans(struct trace_follow *follow)

@@ -1,7 +1,7 @@
 /* gs bases: a pool for each space, and the threads that are given one.
  *
- * A new thread takes the first gs base of its space's pool before its first instruction. When the pool is empty,
- * the thread and its creator stay stopped (NEEDS, WAITS) until tally gives more. */
+ * A new thread takes the first gs base of its space's pool before its first instruction. When the pool is
+ * empty, the thread and its creator stay stopped (NEEDS, WAITS) until tally gives more. */
 #include "trace_follow_inside.h"
 
 #include <errno.h>
@@ -38,7 +38,6 @@ bool trace_follow_take_gs(struct trace_follow_space *space, uint64_t *gs)
     return true;
 }
 
-/* The thread stands in its first trap, or in trace_follow_need_gs. */
 void trace_follow_start_thread(struct trace_follow *follow, struct trace_stop_thread *thread, uint64_t gs)
 {
     thread->gs = gs == TRACE_GS_KEEP ? 0 : gs;
@@ -79,7 +78,7 @@ void trace_follow_serve_needs(struct trace_follow *follow, struct trace_follow_s
     trace_follow_settle_all(follow, space);
 }
 
-/* Nothing that was given before, or that is given later, is anybody's. */
+/* With TRACE_GS_KEEP in the pool, no other entry is given to a thread: they are dropped. */
 static void keep_only_keep_entry(struct trace_follow_space *space)
 {
     for (size_t i = 0; i < space->pool_count; i++)
@@ -104,7 +103,7 @@ int trace_follow_give(struct trace_follow *follow, struct trace_follow_space *sp
         space->pool[space->pool_count++] = gs[i];
     }
     keep_only_keep_entry(space);
-    if (space->need_since) /* else nobody stands for it */
+    if (space->need_since) /* else no thread waits for one */
         trace_follow_serve_needs(follow, space, false);
     return BASE_OK;
 }
@@ -116,7 +115,7 @@ int trace_follow_set_gs(struct trace_follow *follow, pid_t tid, uint64_t gs, str
     if (!thread)
         return base_fail(error, BASE_ENOTFOUND, "no thread %d is followed", tid);
     if (thread->state != TRACE_STOP_STOPPED && thread->state != TRACE_STOP_KERNEL)
-        return base_fail(error, BASE_EUSAGE, "thread %d does not trace_follow_keep_stopped", tid);
+        return base_fail(error, BASE_EUSAGE, "thread %d is not stopped", tid);
     uint64_t before = thread->gs;
     thread->gs = gs;
     if (thread->state == TRACE_STOP_KERNEL) {
@@ -129,7 +128,8 @@ int trace_follow_set_gs(struct trace_follow *follow, pid_t tid, uint64_t gs, str
     return base_fail_errno(error, errno, "gs base of thread %d cannot be set", tid);
 }
 
-/* What it has, or what it was given last if it cannot be asked: asleep in the kernel, or killed. */
+/* The thread's gs base; of one whose registers cannot be read (asleep in the kernel, or killed) what it was
+ * given last. */
 static uint64_t current_gs(const struct trace_stop_thread *thread)
 {
     errno = 0;

@@ -1,7 +1,7 @@
 /* Holding: all threads of a space are stopped, and resumed.
  *
- * A detached space is reattached first. A hold may find threads that nobody announced, and may have to wait for
- * vfork children that were detached: they run the same text. */
+ * A detached space is reattached first. A hold may find threads that nobody announced, and may have to wait
+ * for vfork children that were detached: they run the same text. */
 #include "trace_follow_inside.h"
 
 #include <linux/kcmp.h>
@@ -24,7 +24,7 @@ int trace_follow_open_memory(struct trace_follow_space *space, struct base_error
     return trace_memory_open(&space->memory, trace_follow_living(space), error);
 }
 
-/* What only this stop trace_follow_found. */
+/* Threads that were found only by this stop. */
 static void report_found_threads(struct trace_follow *follow, struct trace_follow_space *space)
 {
     for (size_t i = 0; i < space->stop.count; i++) {
@@ -41,7 +41,8 @@ static void report_found_threads(struct trace_follow *follow, struct trace_follo
     }
 }
 
-/* Who waits for a vfork child will not stop before it, and trace_follow_need_gs not be waited for. */
+/* A thread that waits for its vfork child does not stop before the child goes on, and need not be waited
+ * for. */
 static void accept_vfork_parents(struct trace_follow_space *space)
 {
     for (size_t i = 0; i < space->stop.count; i++) {
@@ -58,7 +59,7 @@ static void accept_vfork_parents(struct trace_follow_space *space)
     }
 }
 
-/* Vfork children that were let go run the same text, and cannot be stopped. */
+/* Detached vfork children run the same text, and cannot be stopped. */
 static int await_detached_children(struct trace_follow_space *space, struct base_error *error)
 {
     uint64_t began = base_clock_now();
@@ -129,7 +130,7 @@ void trace_follow_poll_ends(struct trace_follow *follow)
     while (epoll_wait(follow->ends, &event, 1, 0) == 1) {
         struct trace_follow_process *process = trace_follow_process(follow, event.data.fd);
         if (!process || !process->space->detached)
-            return; /* its file is closed */
+            return; /* the event is of a pidfd that is closed already */
         end_detached_process(follow, process);
     }
 }

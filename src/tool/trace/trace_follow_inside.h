@@ -35,8 +35,8 @@ void trace_follow_start_thread(struct trace_follow *follow, struct trace_stop_th
 /* The pool is empty: the thread stays stopped, and so does its creator. */
 void trace_follow_need_gs(struct trace_follow *follow, struct trace_follow_space *space,
                           struct trace_stop_thread *thread);
-/* Threads that NEED a gs base get one, in order, and go on. `with_nothing`: those that the pool has none for get
- * 0. */
+/* Threads that NEED a gs base get one, in order, and go on. `with_nothing`: those that the pool has none for
+ * get 0. */
 void trace_follow_serve_needs(struct trace_follow *follow, struct trace_follow_space *space,
                               bool with_nothing);
 

@@ -9,7 +9,6 @@
 #include <sys/epoll.h>
 #include <sys/wait.h>
 
-/* Who stands until this one has been let go: it is now, or is not to be any more. 0: nobody. */
 pid_t trace_follow_take_forker(struct trace_stop_thread *thread)
 {
     pid_t forker = thread->life & TRACE_FOLLOW_KEEPS_FORKER ? thread->creator : 0;
@@ -17,7 +16,6 @@ pid_t trace_follow_take_forker(struct trace_stop_thread *thread)
     return forker;
 }
 
-/* A thread in the trap that nothing keeps there goes on, or away. */
 void trace_follow_settle(struct trace_follow *follow, struct trace_follow_space *space, pid_t tid)
 {
     const uint32_t keeps = TRACE_FOLLOW_NEW | TRACE_FOLLOW_NEEDS | TRACE_FOLLOW_WAITS | TRACE_FOLLOW_FORKS;
@@ -50,7 +48,6 @@ void trace_follow_settle_all(struct trace_follow *follow, struct trace_follow_sp
             trace_follow_settle(follow, space, space->stop.threads[i].tid);
 }
 
-/* Creators whose children have what they needed go on. */
 void trace_follow_resume_creators(struct trace_follow *follow, struct trace_follow_space *space)
 {
     struct trace_stop *stop = &space->stop;
@@ -69,7 +66,6 @@ void trace_follow_resume_creators(struct trace_follow *follow, struct trace_foll
     }
 }
 
-/* Its next stop comes before it runs another instruction of the program. */
 void trace_follow_keep_stopped(struct trace_stop_thread *thread, enum trace_follow_life why)
 {
     thread->life |= (uint32_t)why;
@@ -77,7 +73,6 @@ void trace_follow_keep_stopped(struct trace_stop_thread *thread, enum trace_foll
         trace_stop_interrupt(thread);
 }
 
-/* Who forked goes on. */
 void trace_follow_resume_forker(struct trace_follow *follow, pid_t tid)
 {
     struct trace_follow_space *space = tid ? trace_follow_find_space(follow, tid) : NULL;

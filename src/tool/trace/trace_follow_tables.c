@@ -1,4 +1,5 @@
-/* Who is followed, in which memory, and what is told of them. */
+/* The tables: which processes are followed, in which spaces their threads are, and the events that report
+ * them. */
 #include "base_clock.h"
 #include "trace_follow_inside.h"
 
@@ -40,7 +41,6 @@ struct trace_follow_process *trace_follow_add_process(struct trace_follow *follo
     return process;
 }
 
-/* The process that has the space for itself; NULL: there are several. */
 struct trace_follow_process *trace_follow_owner(struct trace_follow *follow,
                                                 const struct trace_follow_space *space)
 {

@@ -15,10 +15,9 @@
 #include "trace_step.h"
 #include "trace_x86_64_call.h"
 
-#define ROUNDS 200 /* signals that may come between before a trace_inject_require is given up */
-#define CALM                                                                                                 \
-    20 /* signals that come between before others are blocked during a trace_inject_require's beginning */
-#define TRIES       3 /* of putting registers back */
+#define ROUNDS      200 /* attempts at a call that a signal came before */
+#define CALM        20  /* attempts before signals are blocked until the call's entry */
+#define TRIES       3   /* of what must not fail */
 #define SEARCH_SIZE (1u << 20)
 #define RSEQ_CS     8 /* offset of the descriptor's address in struct rseq */
 
@@ -32,8 +31,8 @@ struct __ptrace_rseq_configuration {
 
 /* --- opening --- */
 
-/* One inside a system trace_inject_require if there is one. A follower's processes share the memory, so that anybody's will
- * do, unless `process` says whose. */
+/* A thread inside a system call if there is one. A follower's processes share the memory, so that a thread of
+ * any of them will do, unless `process` says of which. */
 static const struct trace_stop_thread *choose_thread(const struct trace_stop *stop, pid_t process)
 {
     const struct trace_stop_thread *chosen = NULL;
@@ -54,7 +53,7 @@ int trace_inject_maps(const struct trace_inject *inject, struct proc_maps *maps,
     return proc_maps_read(inject->tid, maps, error);
 }
 
-/* The beginning of one mapping is looked through; a vDSO is a page or two. */
+/* Searches the beginning of one mapping; a vDSO is a page or two. */
 static bool find_in_mapping(const struct trace_inject *inject, const struct proc_mapping *mapping,
                             uint8_t *bytes, uint64_t *at)
 {
@@ -67,7 +66,7 @@ static bool find_in_mapping(const struct trace_inject *inject, const struct proc
     return found != SIZE_MAX;
 }
 
-/* The kernel's own page first: nobody rewrites it. */
+/* The vDSO first: no program rewrites it. */
 static bool find_instruction(struct trace_inject *inject, const struct proc_maps *maps, uint8_t *bytes)
 {
     for (int pass = 0; pass < 2; pass++)
@@ -87,10 +86,9 @@ static int find_syscall(struct trace_inject *inject, struct base_error *error)
     int result = bytes ? trace_inject_maps(inject, &inject->maps, error)
                        : base_fail(error, BASE_ENOMEM, "out of memory");
     if (result == BASE_OK && !find_instruction(inject, &inject->maps, bytes))
-        result = base_fail(
-            error, BASE_EUNSUPPORTED,
-            "process %d has no system trace_inject_require instruction in its text that tally could use",
-            inject->stop->pid);
+        result = base_fail(error, BASE_EUNSUPPORTED,
+                           "process %d has no system call instruction in its text that tally could use",
+                           inject->stop->pid);
     free(bytes);
     return result;
 }
@@ -131,7 +129,7 @@ void trace_inject_close(struct trace_inject *inject)
     trace_seccomp_free(&inject->seccomp);
 }
 
-/* --- one trace_inject_require --- */
+/* --- one call --- */
 
 static int save_place(struct trace_inject *inject, struct base_error *error)
 {
@@ -154,24 +152,24 @@ static int restore_registers(const struct trace_inject *inject, const struct tra
     for (int i = 0; i < TRIES; i++)
         if (!ptrace(PTRACE_SETREGS, inject->tid, 0, &place->registers))
             return BASE_OK;
-    return errno == ESRCH ? BASE_OK : BASE_EIO; /* killed: there is nobody to put back */
+    return errno == ESRCH ? BASE_OK : BASE_EIO; /* killed: there is nothing to restore */
 }
 
 /* The kernel clears the field when the thread returns to user mode outside the sequence, as it did for our
- * trace_inject_require. */
+ * call. */
 static void restore_rseq(const struct trace_inject *inject, const struct trace_inject_place *place)
 {
     if (place->rseq_cs_at && place->rseq_cs)
         trace_memory_write(inject->memory, place->rseq_cs_at, &place->rseq_cs, sizeof place->rseq_cs, NULL);
 }
 
-static int continue_thread(struct trace_stop_thread *thread, int request_, int signal, int *status,
+static int continue_thread(struct trace_stop_thread *thread, int request, int signal, int *status,
                            struct base_error *error)
 {
     int result = BASE_OK;
     for (int i = 0; i < TRIES; i++) {
         struct base_error why = {0};
-        result = trace_stop_step(thread, request_, signal, status, &why);
+        result = trace_stop_step(thread, request, signal, status, &why);
         if (result == BASE_OK || thread->state == TRACE_STOP_GONE || i + 1 == TRIES) {
             if (result < 0)
                 base_fail(error, result, "%s", why.text);
@@ -181,7 +179,8 @@ static int continue_thread(struct trace_stop_thread *thread, int request_, int s
     return result;
 }
 
-/* Registers put back, then into the trap; on the way a signal may be delivered, where the thread was. */
+/* Restores the registers, and returns the thread to the trap; before that a signal may be delivered, at the
+ * place where the thread was. */
 static int return_to_trap(struct trace_inject *inject, struct trace_stop_thread *thread, int signal,
                           struct base_error *error)
 {
@@ -189,7 +188,7 @@ static int return_to_trap(struct trace_inject *inject, struct trace_stop_thread 
     int status, result = restore_registers(inject, place);
     inject->inside = false;
     if (result < 0)
-        return base_fail(error, result, "registers of thread %d cannot be put back", inject->tid);
+        return base_fail(error, result, "registers of thread %d cannot be restored", inject->tid);
     for (int i = 0; i < TRIES && ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0); i++)
         ;
     restore_rseq(inject, place);
@@ -207,7 +206,7 @@ static bool is_trap(int status)
     return status >> 16 == PTRACE_EVENT_STOP;
 }
 
-/* A SIGSYS that our own trace_inject_require raised must not reach the program. */
+/* A SIGSYS that our own call raised must not reach the program. */
 static bool is_own_sigsys(const struct trace_inject *inject, int status)
 {
     siginfo_t info;
@@ -215,8 +214,8 @@ static bool is_own_sigsys(const struct trace_inject *inject, int status)
            info.si_code > 0 && (uint64_t)(uintptr_t)info.si_call_addr == inject->syscall_at + 2;
 }
 
-/* The next stop that is not a trap's that was pending. `storm`: signals come faster than the thread can be let
- * run; they are blocked until it stands on the trace_inject_require's entry. */
+/* Continues the thread to its next stop, other than a pending trap. `storm`: signals come faster than the
+ * thread can run; they are blocked until it is stopped at the call's entry. */
 static int run_to_entry(const struct trace_inject *inject, struct trace_stop_thread *thread, bool storm,
                         int *status, struct base_error *error)
 {
@@ -227,18 +226,17 @@ static int run_to_entry(const struct trace_inject *inject, struct trace_stop_thr
         result = continue_thread(thread, PTRACE_SYSCALL, 0, status, error);
     while (result == BASE_OK && is_trap(*status));
     if (blocked)
-        trace_step_put_back_signals(inject->tid, mask);
+        trace_step_restore_signals(inject->tid, mask);
     return result;
 }
 
-/* 1: the thread stands on the trace_inject_require's entry; 0: a signal came first and was delivered, try again; else an
+/* 1: the thread is stopped at the call's entry; 0: a signal came first and was delivered, try again; else an
  * error, with the thread where it was before (or gone). */
 static int enter_call(struct trace_inject *inject, struct trace_stop_thread *thread,
-                      const struct user_regs_struct *trace_inject_require, bool storm,
-                      struct base_error *error)
+                      const struct user_regs_struct *call, bool storm, struct base_error *error)
 {
     int status;
-    if (ptrace(PTRACE_SETREGS, inject->tid, 0, trace_inject_require)) {
+    if (ptrace(PTRACE_SETREGS, inject->tid, 0, call)) {
         int number = errno;
         restore_registers(inject, &inject->place);
         return base_fail_errno(error, number, "registers of thread %d cannot be written", inject->tid);
@@ -260,7 +258,8 @@ static int enter_call(struct trace_inject *inject, struct trace_stop_thread *thr
                      "process %d catches its own system calls (syscall user dispatch)", inject->stop->pid);
 }
 
-/* From the entry to the exit, and to the trap, where the thread was before, unless another trace_inject_require follows. */
+/* From the entry to the exit, and back to the trap, where the thread was before, unless another call
+ * follows. */
 static int finish_call(struct trace_inject *inject, struct trace_stop_thread *thread, int64_t *answer,
                        struct base_error *error)
 {
@@ -298,9 +297,9 @@ int trace_inject_call(struct trace_inject *inject, const char *name, long number
         result = inject->inside ? BASE_OK : save_place(inject, error);
         if (result < 0)
             return result;
-        struct user_regs_struct trace_inject_require =
+        struct user_regs_struct call =
             trace_x86_64_call_make(&inject->place.registers, inject->syscall_at, number, arguments);
-        result = enter_call(inject, thread, &trace_inject_require, round >= CALM, error);
+        result = enter_call(inject, thread, &call, round >= CALM, error);
         if (result < 0)
             return result;
         if (result > 0)
@@ -325,9 +324,9 @@ int trace_inject_settle(struct trace_inject *inject, struct base_error *error)
     return base_fail(error, BASE_ENOTFOUND, "thread %d is gone", inject->tid);
 }
 
-/* --- calls that are needed --- */
+/* --- calls that must succeed --- */
 
-/* The same, where a failure of the trace_inject_require is an error. Returns BASE_OK and *answer >= 0, or what went wrong. */
+/* The same, where a failure of the call is an error. Returns BASE_OK and *answer >= 0, or what went wrong. */
 int trace_inject_require(struct trace_inject *inject, const char *name, long number,
                          const uint64_t arguments[6], int64_t *answer, struct base_error *error)
 {

@@ -1,5 +1,5 @@
-/* Memory that a target shares with us: a memfd that the target creates, maps and closes by injected calls, and that
- * is opened from outside through /proc/PID/fd.
+/* Memory that a target shares with us: a memfd that the target creates, maps and closes by injected calls,
+ * and that is opened from outside through /proc/PID/fd.
  *
  * The calls are chained (trace_inject_chain), so that the thread goes back to its trap only once. */
 #include "trace_inject_inside.h"
@@ -33,9 +33,9 @@ static int close_there(struct trace_inject *inject, int64_t file, struct base_er
     return result;
 }
 
-/* The name must stand in the target's memory during the trace_inject_require: below the red zone of the thread's stack, where
- * nothing lives, and what stood there is put back; unless a signal came before the trace_inject_require (*moved), whose frame
- * lies there now. */
+/* The name must be in the target's memory during the call: it is written below the red zone of the thread's
+ * stack, which is unused, and the bytes there are restored; unless a signal came before the call (*moved),
+ * whose frame is there now. */
 static int try_create_file(struct trace_inject *inject, const char *name, int64_t *file, bool *moved,
                            struct base_error *error)
 {
@@ -61,8 +61,8 @@ static int try_create_file(struct trace_inject *inject, const char *name, int64_
     return result;
 }
 
-/* A file that was made while the thread moved has what name there was: another one is made, below its new
- * place. */
+/* A file that was created while the thread moved may have any name: another one is created, with the name
+ * below the new stack pointer. */
 static int create_file(struct trace_inject *inject, const char *name, int64_t *file, struct base_error *error)
 {
     for (int i = 0; i < CREATE_MOST; i++) {
@@ -93,14 +93,14 @@ static int open_from_outside(const struct trace_inject *inject, int64_t file, ui
     return base_fail_errno(error, number, "%llu bytes of shared memory", (unsigned long long)size);
 }
 
-/* Where all of it lies; its size is that of both parts. */
+/* Where the memory begins, data included. */
 static uint64_t start_of_shared(const struct trace_inject_shared *shared)
 {
     return shared->address - (shared->data.first ? shared->data.size : 0);
 }
 
-/* Our files are mostly holes: for a core dump of the target the kernel would make every page of them. Where
- * it may not be asked for, things are as without. */
+/* Our files are mostly holes: for a core dump of the target the kernel would allocate every page of them.
+ * Where the call is forbidden, the dump has them. */
 static void exclude_from_dumps(struct trace_inject *inject, const struct trace_inject_shared *shared)
 {
     int64_t answer;

@@ -1,6 +1,6 @@
-/* A stop as a whole: all threads are seized and interrupted, and waited for; on failure they are resumed, and it is
- * tried again. trace_stop_seize.c finds the threads, trace_stop_thread.c handles what happens to one of them,
- * trace_stop_table.c holds them by tid. */
+/* A stop as a whole: all threads are seized and interrupted, and waited for; on failure they are resumed, and
+ * it is tried again. trace_stop_seize.c finds the threads, trace_stop_thread.c handles what happens to one of
+ * them, trace_stop_table.c holds them by tid. */
 #include "trace_stop_inside.h"
 
 #include <errno.h>
@@ -16,8 +16,9 @@
 #define MILLISECOND   1000000u
 #define KERNEL_AFTER  (20 * MILLISECOND)
 #define MISSING_AFTER (50 * MILLISECOND)
-#define ATTEMPTS      30 /* where fifteen wait for each processor, one in a hundred attaches fails ten times */
-#define END_LOOKS     20
+/* Where fifteen threads wait for each processor, one in a hundred attaches fails ten times. */
+#define ATTEMPTS  30
+#define END_LOOKS 20
 
 static void interrupt_all(struct trace_stop *stop)
 {
@@ -34,7 +35,7 @@ static int refuse_32_bit(const struct trace_stop *stop, struct base_error *error
                      "process %d is not a 64-bit x86 program: counting calls needs one", stop->pid);
 }
 
-/* One look at all that have not stopped. Returns how many are missing still. */
+/* Handles what happened to each thread that has not stopped. Returns how many have still not. */
 static int wait_once_for_all(struct trace_stop *stop, struct base_error *error)
 {
     int missing = 0;
@@ -47,14 +48,14 @@ static int wait_once_for_all(struct trace_stop *stop, struct base_error *error)
             return refuse_32_bit(stop, error);
         if (result < 0)
             return base_fail(error, result, "thread %d cannot be handled: %s", tid, strerror(errno));
-        i = trace_stop_index(stop, tid); /* where it stands now */
+        i = trace_stop_index(stop, tid); /* the table may have grown: its index now */
         missing += stop->threads[i].state == TRACE_STOP_RUNNING;
     }
     return missing;
 }
 
-/* It sleeps on its way to a new thread, which would run while all others stand. That takes no time; vfork,
- * which may, makes none. */
+/* The thread sleeps in a call that creates a thread, which would run while all others are stopped. The call
+ * takes no time, so that it can be waited for; vfork, which may take long, creates no thread. */
 static bool makes_thread(const struct trace_stop_thread *thread)
 {
     struct proc_target_call call;
@@ -68,8 +69,8 @@ static bool makes_thread(const struct trace_stop_thread *thread)
     return (call.number == SYS_clone || call.number == SYS_clone3) && flags & CLONE_THREAD;
 }
 
-/* One that is ending and whose end the follower is to be told of needs no stopping either: it is in the
- * kernel for good. */
+/* A thread that sleeps in the kernel needs no stopping. Nor does one that is ending, since it runs no
+ * instruction of the program any more; with a follower it stays in the table until its end is reported. */
 static void accept_sleepers(struct trace_stop *stop)
 {
     struct proc_target_facts facts;
@@ -102,7 +103,7 @@ static int refuse_missing(const struct trace_stop *stop, struct base_error *erro
     return BASE_EBUSY;
 }
 
-/* Waits until every known thread stands. BASE_EBUSY without a message: some do not. */
+/* Waits until every known thread is stopped. BASE_EBUSY without a message: some are not. */
 static int wait_for_all(struct trace_stop *stop, struct base_error *error)
 {
     uint64_t began = base_clock_now(), looked = began;
@@ -142,7 +143,7 @@ static int stop_all_threads(struct trace_stop *stop, struct base_error *error)
     }
 }
 
-/* What lingers from before is interrupted already; it may stand by now. */
+/* Threads that linger from before are interrupted already, and may have stopped by now. */
 static int stop_once(struct trace_stop *stop, struct base_error *error)
 {
     int result = stop->follower ? BASE_OK : wait_for_all(stop, error);
@@ -239,12 +240,12 @@ bool trace_stop_awaits(const struct trace_stop *stop)
 size_t trace_stop_end(struct trace_stop *stop)
 {
     stop->holding = false;
-    interrupt_all(stop); /* a thread that was only seized must stop before it can be let go */
+    interrupt_all(stop); /* a thread that was only seized must stop before it can be detached */
     for (size_t i = 0; i < stop->count; i++)
         if (stop->threads[i].state == TRACE_STOP_STOPPED)
             trace_stop_detach(&stop->threads[i]);
     size_t left = trace_stop_poll(stop);
-    for (int i = 0; i < END_LOOKS && left; i++) { /* one that received a signal just now stands in a moment */
+    for (int i = 0; i < END_LOOKS && left; i++) { /* one that has just received a signal stops in a moment */
         trace_stop_rest();
         left = trace_stop_poll(stop);
     }

@@ -1,4 +1,5 @@
-/* trace_stop_inside.h - what the files trace_stop*.c share; each calls only those below it here. Context: helper. */
+/* trace_stop_inside.h - what the files trace_stop*.c share; each calls only those below it here. Context:
+ * helper. */
 #ifndef TRACE_STOP_INSIDE_H
 #define TRACE_STOP_INSIDE_H
 
@@ -7,11 +8,12 @@
 
 /* --- trace_stop_seize.c --- */
 
-/* Seizes all threads that are not in the table yet: of all processes in it with a follower; else of the process,
- * and its vfork children. Returns how many, or an error. */
+/* Seizes all threads that are not in the table yet: of all processes in it with a follower; else of the
+ * process, and its vfork children. Returns how many, or an error. */
 int trace_stop_seize_new(struct trace_stop *stop, struct base_error *error);
 
-/* Is the thread ending, or has it ended? Then a refused thread needs no stopping. *facts is set unless it has. */
+/* Is the thread ending, or has it ended? Then a refused thread needs no stopping. *facts is set unless it
+ * has. */
 bool trace_stop_is_ending(pid_t process, pid_t tid, struct proc_target_facts *facts);
 
 /* --- trace_stop_thread.c --- */

@@ -1,5 +1,5 @@
-/* Seizing: which threads there are, by /proc/PID/task, until a reading shows no new one. Without a follower, vfork
- * children that run in the same memory are seized too. */
+/* Seizing: which threads there are, by /proc/PID/task, until a reading shows no new one. Without a follower,
+ * vfork children that run in the same memory are seized too. */
 #include "trace_stop_inside.h"
 
 #include <dirent.h>
@@ -32,13 +32,12 @@ void trace_stop_set_options(const struct trace_stop *stop, const struct trace_st
         ptrace(PTRACE_SETOPTIONS, thread->tid, 0, options_of(stop, thread->process, thread->tid));
 }
 
-/* A refused thread that is ending, or has ended while the others live, needs no stopping. */
 bool trace_stop_is_ending(pid_t process, pid_t tid, struct proc_target_facts *facts)
 {
     return proc_target_facts(process, tid, facts) < 0 || facts->state == 'Z' || facts->state == 'X';
 }
 
-/* 1: taken, 0: it is ending. */
+/* 1: seized, 0: it is ending. */
 static int seize_thread(struct trace_stop *stop, pid_t process, pid_t tid, struct base_error *error)
 {
     if (trace_stop_insert(stop, process, tid) < 0)
@@ -71,11 +70,11 @@ int trace_stop_reseize(struct trace_stop *stop, struct trace_stop_thread *thread
     return result ? proc_target_explain(stop->pid, result, error) : 1;
 }
 
-/* One pass over the threads of `process`; `listed`: how many there were. */
+/* One reading of the threads of `process`; `listed`: how many there were. */
 static int seize_listed(struct trace_stop *stop, pid_t process, long *listed, struct base_error *error)
 {
     char path[64];
-    int taken = 0;
+    int seized = 0;
     snprintf(path, sizeof path, "/proc/%d/task", process);
     DIR *directory = opendir(path);
     *listed = 0;
@@ -92,49 +91,49 @@ static int seize_listed(struct trace_stop *stop, pid_t process, long *listed, st
             closedir(directory);
             return result;
         }
-        taken += result;
+        seized += result;
     }
     if (base_error_is_refusal(errno))
-        taken = base_fail_errno(error, errno, "%s cannot be read", path);
+        seized = base_fail_errno(error, errno, "%s cannot be read", path);
     closedir(directory);
-    return taken;
+    return seized;
 }
 
-/* Seizes threads of `process` that are not known yet, until there are none. Returns how many, or a refusal.
- * A list breaks off (proc_task_readdir) where a thread ends that is just being listed: one that has nothing
- * new and is shorter than the count of threads is read again. */
+/* Seizes threads of `process` that are not known yet, until there are none. Returns how many, or an error.
+ * The kernel breaks a list off (proc_task_readdir) where a thread ends that is just being listed: a list that
+ * has no new thread and is shorter than the count of threads is read again. */
 static int seize_found(struct trace_stop *stop, pid_t process, struct base_error *error)
 {
     struct proc_target_facts facts;
     long listed;
     for (int i = 0; i < LISTS; i++) {
-        int taken = seize_listed(stop, process, &listed, error);
-        if (taken != 0 || proc_target_facts(process, process, &facts) < 0 || listed >= facts.threads)
-            return taken;
+        int seized = seize_listed(stop, process, &listed, error);
+        if (seized != 0 || proc_target_facts(process, process, &facts) < 0 || listed >= facts.threads)
+            return seized;
     }
     return 0;
 }
 
-/* Children of one sleeping thread. Kernels without CONFIG_PROC_CHILDREN do not tell: then a vfork child runs
- * on. */
+/* Children of one sleeping thread. Kernels without CONFIG_PROC_CHILDREN do not list them: then a vfork child
+ * runs on. */
 static int seize_children(struct trace_stop *stop, const struct trace_stop_thread *parent,
                           struct base_error *error)
 {
     char path[96];
-    int child, taken = 0;
-    pid_t process = parent->process; /* the table may move */
+    int child, seized = 0;
+    pid_t process = parent->process; /* the table may move, and the thread with it */
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", process, parent->tid);
     FILE *file = fopen(path, "re");
     if (!file)
         return 0;
-    while (taken >= 0 && fscanf(file, "%d", &child) == 1) {
+    while (seized >= 0 && fscanf(file, "%d", &child) == 1) {
         if (!proc_target_shares_memory(process, child))
             continue;
         int result = seize_found(stop, child, error);
-        taken = result < 0 ? result : taken + result;
+        seized = result < 0 ? result : seized + result;
     }
     fclose(file);
-    return taken;
+    return seized;
 }
 
 static bool waits_for_child(const struct trace_stop_thread *thread)
@@ -146,16 +145,16 @@ static bool waits_for_child(const struct trace_stop_thread *thread)
 
 static int seize_vforked(struct trace_stop *stop, struct base_error *error)
 {
-    int taken = 0;
-    for (size_t i = 0; i < stop->count && taken >= 0; i++) {
+    int seized = 0;
+    for (size_t i = 0; i < stop->count && seized >= 0; i++) {
         struct trace_stop_thread parent = stop->threads[i];
         if (!waits_for_child(&parent))
             continue;
         int result = seize_children(stop, &parent, error);
-        taken = result < 0 ? result : taken + result;
-        i = trace_stop_index(stop, parent.tid); /* where it stands now */
+        seized = result < 0 ? result : seized + result;
+        i = trace_stop_index(stop, parent.tid); /* the table may have grown: its index now */
     }
-    return taken;
+    return seized;
 }
 
 static bool is_first_of_process(const struct trace_stop *stop, size_t at)
@@ -169,7 +168,7 @@ static bool is_first_of_process(const struct trace_stop *stop, size_t at)
 /* With a follower the threads may be of several processes; their vfork children are known. */
 static int seize_of_all_processes(struct trace_stop *stop, struct base_error *error)
 {
-    int taken = 0;
+    int seized = 0;
     for (size_t i = 0; i < stop->count; i++) {
         struct trace_stop_thread thread = stop->threads[i];
         if (!is_first_of_process(stop, i))
@@ -177,10 +176,10 @@ static int seize_of_all_processes(struct trace_stop *stop, struct base_error *er
         int result = seize_found(stop, thread.process, error);
         if (result < 0)
             return result;
-        taken += result;
+        seized += result;
         i = trace_stop_index(stop, thread.tid);
     }
-    return taken;
+    return seized;
 }
 
 int trace_stop_seize_new(struct trace_stop *stop, struct base_error *error)
@@ -194,8 +193,8 @@ int trace_stop_seize_new(struct trace_stop *stop, struct base_error *error)
 
 int trace_stop_follow(struct trace_stop *stop, pid_t pid, struct base_error *error)
 {
-    int taken, all = 0;
-    while ((taken = seize_found(stop, pid, error)) > 0)
-        all += taken;
-    return taken < 0 ? taken : all;
+    int seized, all = 0;
+    while ((seized = seize_found(stop, pid, error)) > 0)
+        all += seized;
+    return seized < 0 ? seized : all;
 }

@@ -57,7 +57,6 @@ void trace_stop_forget(struct trace_stop *stop, pid_t tid)
     memmove(&stop->threads[at], &stop->threads[at + 1], (stop->count - at) * sizeof *stop->threads);
 }
 
-/* A tid may be given out again: what has ended must not stand in the way of a new thread. */
 void trace_stop_forget_gone(struct trace_stop *stop)
 {
     size_t kept = 0;

@@ -1,7 +1,7 @@
-/* One thread: what its stops mean, how it is resumed or detached, and its registers.
+/* One thread: how its stops are handled, how it is resumed or detached, and its registers.
  *
- * A thread that the target must not notice to be stopped keeps its system call and its signals: a call that
- * answers EINTR to any stop is restarted, a signal is delivered before the trap, and the tick of an agent's timer
+ * The target must not notice a stop, so the thread keeps its system call and its signals: a call that answers
+ * EINTR to any stop is restarted, a signal is delivered before the trap, and the tick of an agent's timer
  * that would make EINTR of a call which only our stop has interrupted is dropped. */
 #include "trace_stop_inside.h"
 
@@ -33,10 +33,10 @@ void trace_stop_interrupt(struct trace_stop_thread *thread)
             return;
         }
     }
-    /* It is ending; else it will be missed. */
+    /* The thread is ending; if it is not, the stop finds it missing. */
 }
 
-/* A call that answers EINTR to any stop is made again, unless a handler runs first. */
+/* A call that answers EINTR to any stop is restarted, unless a handler runs first. */
 static int restart_call(const struct trace_stop_thread *thread, struct user_regs_struct *registers)
 {
     if (!trace_x86_64_call_restart(registers))
@@ -47,7 +47,7 @@ static int restart_call(const struct trace_stop_thread *thread, struct user_regs
     return BASE_EIO;
 }
 
-/* Notes what the thread was doing; repairs an interrupted call. */
+/* The thread is in the trap: notes what it was doing, and restarts an interrupted call. */
 static int thread_trapped(struct trace_stop_thread *thread)
 {
     struct user_regs_struct registers;
@@ -57,7 +57,7 @@ static int thread_trapped(struct trace_stop_thread *thread)
     if (ptrace(PTRACE_GETREGS, thread->tid, 0, &registers) &&
         ptrace(PTRACE_GETREGS, thread->tid, 0, &registers)) {
         thread->state =
-            errno == ESRCH ? TRACE_STOP_RUNNING : TRACE_STOP_STOPPED; /* killed: its end is to come */
+            errno == ESRCH ? TRACE_STOP_RUNNING : TRACE_STOP_STOPPED; /* killed: its end will be reported */
         return errno == ESRCH ? BASE_OK : BASE_EIO;
     }
     thread->pc = registers.rip;
@@ -68,10 +68,11 @@ static int thread_trapped(struct trace_stop_thread *thread)
     return restart_call(thread, &registers);
 }
 
-/* A timer of the agent's (agent_timer.c) ends no call by itself, since it goes off behind the call. A stop of ours may come before that,
- * and has cut the call; the handler would make EINTR of it. So the signal is dropped, and the kernel goes on with the call. The timer is
- * not armed again, as when the handler sees an EINTR that it cannot explain. */
-static bool cuts_call(const siginfo_t *info, const struct user_regs_struct *registers)
+/* A timer of the agent's (agent_timer.c) ends no call by itself, since it expires behind the call. But a stop
+ * of ours may come before that and interrupt the call; the handler would then make EINTR of it. So the signal
+ * is dropped, and the kernel continues the call. The timer is not armed again, as when the handler finds an
+ * EINTR that it cannot explain. */
+static bool would_cut_call(const siginfo_t *info, const struct user_regs_struct *registers)
 {
     return info->si_code == SI_TIMER &&
            (uint64_t)(uintptr_t)info->si_value.sival_ptr >> 32 == WIRE_AGENT_TIMER_VALUE(0) >> 32 &&
@@ -81,12 +82,12 @@ static bool cuts_call(const siginfo_t *info, const struct user_regs_struct *regi
 bool trace_stop_drops_signal(pid_t tid, const struct user_regs_struct *registers)
 {
     siginfo_t info;
-    return !ptrace(PTRACE_GETSIGINFO, tid, 0, &info) && cuts_call(&info, registers);
+    return !ptrace(PTRACE_GETSIGINFO, tid, 0, &info) && would_cut_call(&info, registers);
 }
 
-/* A thread stopped to receive `signal` (0: for another reason): it receives it and goes on; or it traps
- * first, before anything else, if the trap is wanted: it must be asked for again, since any stop takes it
- * back. */
+/* A thread is stopped to receive `signal` (0: for another reason): it receives it and goes on. If the trap
+ * was requested, it must be requested again, since any stop cancels the request; the thread then traps before
+ * it runs an instruction. */
 static int deliver_signal(struct trace_stop *stop, struct trace_stop_thread *thread, int signal)
 {
     struct user_regs_struct registers;
@@ -105,7 +106,6 @@ static int deliver_signal(struct trace_stop *stop, struct trace_stop_thread *thr
     return errno == ESRCH ? BASE_OK : BASE_EIO; /* killed meanwhile */
 }
 
-/* Takes what waitpid said of a thread. */
 int trace_stop_take_status(struct trace_stop *stop, pid_t tid, int status)
 {
     struct trace_stop_thread *thread = trace_stop_find(stop, tid);
@@ -126,7 +126,6 @@ int trace_stop_take_status(struct trace_stop *stop, pid_t tid, int status)
     return deliver_signal(stop, thread, is_signal ? WSTOPSIG(status) : 0);
 }
 
-/* 1: something happened to the thread; the table may have grown. */
 int trace_stop_wait_once(struct trace_stop *stop, pid_t tid)
 {
     int status;
@@ -134,13 +133,13 @@ int trace_stop_wait_once(struct trace_stop *stop, pid_t tid)
     if (got == 0 || (got < 0 && errno != ECHILD))
         return 0;
     if (got < 0)
-        status = 0; /* nobody's: it has ended */
+        status = 0; /* no child or tracee: it has ended */
     int result = trace_stop_take_status(stop, tid, status);
     return result < 0 ? result : 1;
 }
 
-/* Does such a signal wait behind the trap in which the thread stands, and nothing keeps it out? */
-static bool waits_to_cut_call(const struct trace_stop_thread *thread)
+/* Is such a signal pending for the thread, which is stopped in the trap, and not blocked? */
+static bool has_pending_cut(const struct trace_stop_thread *thread)
 {
     struct user_regs_struct registers;
     siginfo_t info[8];
@@ -151,18 +150,20 @@ static bool waits_to_cut_call(const struct trace_stop_thread *thread)
         ptrace(PTRACE_GETSIGMASK, thread->tid, (void *)sizeof blocked, &blocked))
         return false;
     for (long i = 0; i < count; i++)
-        if (cuts_call(&info[i], &registers) && !(blocked >> (info[i].si_signo - 1) & 1))
+        if (would_cut_call(&info[i], &registers) && !(blocked >> (info[i].si_signo - 1) & 1))
             return true;
     return false;
 }
 
-/* It comes to a signal that waits: the one that it is let go with. Where that is another one, whose handler ends the call or whose being
- * ignored does not, the tick stays behind it. Without PTRACE_INTERRUPT: the trap would come before the signal, each time. */
+/* A detached thread would get the timer's signal with no one to drop it. So the thread is continued up to its
+ * first pending signal, and detached with that signal, or without it if it is the timer's. If the first
+ * signal is another one, the timer's stays behind it: the other's handler ends the call anyway, or that
+ * signal is ignored. Without PTRACE_INTERRUPT, since the trap would come before the signal, each time. */
 static int take_first_signal(struct trace_stop_thread *thread)
 {
     struct user_regs_struct registers;
     int status;
-    if (thread->was_stopped || !waits_to_cut_call(thread) ||
+    if (thread->was_stopped || !has_pending_cut(thread) ||
         trace_stop_step(thread, PTRACE_CONT, 0, &status, NULL) < 0 || EVENT(status))
         return 0;
     bool known = !ptrace(PTRACE_GETREGS, thread->tid, 0, &registers);
@@ -177,7 +178,7 @@ void trace_stop_detach(struct trace_stop_thread *thread)
             thread->state = TRACE_STOP_GONE;
             return;
         }
-    /* Killed while it stood: its end is to be waited for, which trace_stop_wait_once does. */
+    /* Killed while it was stopped: its end must be waited for, which trace_stop_wait_once does. */
     thread->state = TRACE_STOP_KERNEL;
 }
 
@@ -187,7 +188,7 @@ void trace_stop_go(struct trace_stop_thread *thread)
     thread->state = TRACE_STOP_RUNNING;
     thread->interrupted = false;
     for (int i = 0; i < REQUEST_TRIES && ptrace(request, thread->tid, 0, 0); i++)
-        ; /* one that was killed while it stood will be told of */
+        ; /* the end of one that was killed while it was stopped will be reported */
 }
 
 void trace_stop_locate(struct trace_stop_thread *thread)

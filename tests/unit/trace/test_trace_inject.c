@@ -1,4 +1,4 @@
-/* Memory changed wholly or not at all, system calls made in the name of children that do not notice. */
+/* Memory changed completely or not at all, system calls made in the name of children that do not notice. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -86,8 +86,8 @@ static void breakpoints_of_others_are_spared(void **state)
         bool fine;
     } cases[] = {
         {{0xe9, 1, 0xcc, 3, 4}, {0xe9, 1, 0xcc, 3, 4}, {0x55, 0x48, 0x89, 3, 0x53}, true},
-        {{0xcc, 1, 0xcc, 3, 4}, {0xcc, 1, 0xcc, 3, 4}, {0xcc, 0x48, 0x89, 3, 0x53}, true}, /* it came */
-        {{0x55, 1, 0xcc, 3, 4}, {0x55, 1, 0xcc, 3, 4}, {0x55, 0x48, 0x89, 3, 0x53}, true}, /* and went */
+        {{0xcc, 1, 0xcc, 3, 4}, {0xcc, 1, 0xcc, 3, 4}, {0xcc, 0x48, 0x89, 3, 0x53}, true}, /* it was set */
+        {{0x55, 1, 0xcc, 3, 4}, {0x55, 1, 0xcc, 3, 4}, {0x55, 0x48, 0x89, 3, 0x53}, true}, /* and removed */
         {{0xe9, 0xcc, 0xcc, 3, 4}, {0xe9, 0xcc, 0xcc, 3, 4}, {0x55, 0xcc, 0x89, 3, 0x53}, true},
         {{0xcc, 0x48, 0x89, 3, 0x53}, {0xcc, 0x48, 0x89, 3, 0x53}, {0xcc, 0x48, 0x89, 3, 0x53}, true},
         {{0xe9, 7, 0xcc, 3, 4},
@@ -231,7 +231,7 @@ static void check_failed_write(uint8_t *pages, size_t size, uint64_t step)
     for (int i = 0; i < 2; i++) { /* the second time they are in order */
         error.text[0] = '\0';
         assert_true(trace_memory_apply(&held.memory, changes, count, NULL, &error) < 0);
-        assert_null(strstr(error.text, "cannot be put back")); /* nothing of the last page was written */
+        assert_null(strstr(error.text, "cannot be undone")); /* nothing of the last page was written */
         must(trace_memory_read(&held.memory, from, after, size, NULL), &error);
         assert_memory_equal(before, after, size);
     }
@@ -242,7 +242,7 @@ static void check_failed_write(uint8_t *pages, size_t size, uint64_t step)
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
-static void a_failed_write_is_put_back(void **state)
+static void a_failed_write_is_undone(void **state)
 {
     (void)state;
     static const struct {
@@ -328,7 +328,7 @@ static void mappings_appear_and_vanish(void **state)
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
-static void blocked_threads_lend_themselves(void **state)
+static void blocked_threads_make_calls(void **state)
 {
     (void)state;
     struct trace_child child = trace_child_start(trace_child_blocked, 0);
@@ -353,7 +353,7 @@ static void blocked_threads_lend_themselves(void **state)
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
-/* Mappings of a file of ours, by the name that was wished for. */
+/* Mappings of a file of ours, by the requested name. */
 static unsigned ours_in(pid_t pid)
 {
     char path[64], line[512];
@@ -426,8 +426,9 @@ static int spin_with_signals_ignored(struct trace_child_shared *shared)
     return 0;
 }
 
-/* More than a call lets come before it: the others wait until it is made. A tracer sees those that are ignored, too. */
-static void more_signals_wait_than_may_come_between(void **state)
+/* More signals than may come before a call: the others stay pending until it is made. A tracer sees ignored
+ * signals, too. */
+static void more_signals_are_pending_than_may_come_before(void **state)
 {
     (void)state;
     struct trace_child child = trace_child_start(spin_with_signals_ignored, 0);
@@ -502,7 +503,7 @@ static int busy_below_filter(struct trace_child_shared *shared)
     return trace_child_busy(shared);
 }
 
-static void filters_are_asked_first(void **state)
+static void filters_are_checked_first(void **state)
 {
     (void)state;
     struct trace_child child = trace_child_start(busy_below_filter, 1);
@@ -531,7 +532,7 @@ static void filters_are_asked_first(void **state)
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
-/* In a container: the one who traces has filters too, and may not read any. */
+/* In a container: the tracer has filters too, and may not read any. */
 static int trace_below_filter(void)
 {
     struct trace_child child = trace_child_start(trace_child_busy, 1);
@@ -667,7 +668,7 @@ static void gaps_are_found(void **state)
     assert_int_equal(at, 0x40700000);
     assert_int_equal(find_gap(fixed, (struct proc_gap_request){0x400000, 0x500000, 0x7f000000, 0}, &at),
                      BASE_OK);
-    assert_int_equal(at, 0x800000); /* the heap's room, because nothing else is left */
+    assert_int_equal(at, 0x800000); /* the space of the heap, because no other is left */
     assert_int_equal(find_gap(fixed, (struct proc_gap_request){0x400000, 0x500000, 0x80000000, 0}, &at),
                      BASE_ENOTFOUND);
     /* Its heap has not grown yet, and begins right behind it, or so far off that there is room in between. */
@@ -681,7 +682,7 @@ static void gaps_are_found(void **state)
     above.heap = 0x3500123;
     assert_int_equal(find_gap(young, above, &at), BASE_OK);
     assert_int_equal(at, 0x500000);
-    above.size = 0x7b000000; /* the heap's room, because nothing else is left */
+    above.size = 0x7b000000; /* the space of the heap, because no other is left */
     assert_int_equal(find_gap(young, above, &at), BASE_OK);
     assert_int_equal(at, 0x3601000);
     /* A library with neighbours on both sides. */
@@ -710,13 +711,13 @@ int main(void)
         cmocka_unit_test(changes_are_made_and_undone),
         cmocka_unit_test(a_changed_byte_refuses_all),
         cmocka_unit_test(breakpoints_of_others_are_spared),
-        cmocka_unit_test(a_failed_write_is_put_back),
+        cmocka_unit_test(a_failed_write_is_undone),
         cmocka_unit_test(mappings_appear_and_vanish),
-        cmocka_unit_test(blocked_threads_lend_themselves),
+        cmocka_unit_test(blocked_threads_make_calls),
         cmocka_unit_test(signals_come_between),
-        cmocka_unit_test(more_signals_wait_than_may_come_between),
+        cmocka_unit_test(more_signals_are_pending_than_may_come_before),
         cmocka_unit_test(memory_is_shared),
-        cmocka_unit_test(filters_are_asked_first),
+        cmocka_unit_test(filters_are_checked_first),
         cmocka_unit_test(in_a_container_filters_are_tried_first),
         cmocka_unit_test(sequences_are_aborted),
     };
