@@ -1,5 +1,5 @@
-/* The end of a session: events stop, rings are drained without a horizon, functions are named, what was not seen is
- * counted, and the file is closed. */
+/* The end of a session: events stop, rings are drained without a horizon, functions are named, what was
+ * not seen is counted, and the file is closed. */
 #include "base_clock.h"
 #include "record_inside.h"
 
@@ -113,7 +113,7 @@ static void describe_end(struct record_session *session, const char *exit_status
                 (double)session->stream.sample_value / 1e6);
 }
 
-/* Those that the session knew and that live still. */
+/* Those that the session knew and that still run. */
 static size_t count_left(const struct record_session *session)
 {
     pid_t *pids = NULL;

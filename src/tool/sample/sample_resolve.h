@@ -23,8 +23,8 @@ struct sample_resolve_options {
     /* The open image behind a profile image, if the caller has it; NULL, or returns NULL: it is opened by its
      * path. */
     const struct elf_image *(*image)(void *context, uint32_t profile_image);
-    /* The folder that was the root of its process, written to `path`; NULL, or leaves it empty: the
-     * host's. */
+    /* The directory that was the root of its process, written to `path`; NULL, or leaves it empty: Tally's
+     * own. */
     void (*root)(void *context, uint32_t profile_image, char *path, size_t size);
     void (*progress)(void *context, size_t done, size_t total); /* may be NULL; called now and then */
     void *context;
