@@ -391,8 +391,8 @@ static void choose_density(struct perf_time *time, size_t threads)
     time->set_size = !time->per_thread && on_cpus * PERF_TIME_SET <= room ? PERF_TIME_SET : 1;
 }
 
-/* Opens the threads of the list that are not in `seen` yet and counts them in *opened. Threads that are gone
- * are nobody's loss; `first` keeps the first reason of another kind. */
+/* Opens the threads of the list that are not in `seen` yet and counts them in *opened. Threads that are
+ * gone are no loss; `first` keeps the first reason of another kind. */
 static int open_new_threads(struct perf_time *time, const struct tid_list *tids, struct base_map *seen,
                             size_t *opened, struct base_error *first)
 {

@@ -1,14 +1,12 @@
 /* probe.h - the collector that works inside the target: the agent is put in, kept informed, read, and taken
  * out.
  *
- *   probe_new      before the session holds anything (a helper process is forked)
- *   probe_launch   a child that waits before its exec: its program has the agent from the first
- *                          instruction
- *   probe_attach   a process that runs
- *   probe_step     answers requests: objects that were loaded, execs, forks. Never waits for the
- *                          target
- *   probe_publish     running totals into the profile
- *   probe_leave    running processes are left as they were found, and everything is published
+ *   probe_new       before the session holds anything (a helper process is forked)
+ *   probe_launch    a child that waits before its exec: its program has the agent from the first instruction
+ *   probe_attach    a process that runs
+ *   probe_step      answers requests: objects that were loaded, execs, forks. Never waits for the target
+ *   probe_publish   running totals into the profile
+ *   probe_leave     running processes are left as they were found, and everything is published
  *
  * Processes are traced only while something is put into them: at an exec, that a hook of the agent's has
  * announced, and when hooks are set where code may run. A *group* is a program with the children that were

@@ -20,9 +20,9 @@ static const char *const quick_entries[WIRE_AGENT_ENTRY_COUNT] = {
     [WIRE_AGENT_ENTRY_FREE] = "agent_entry_free_pass",
 };
 
-/* glibc's ld.so up to 2.31 has a malloc of these names for what it needs before there is a C library. It is
- * called before there is a thread pointer, which where rdfsbase may not be used the agent has to read
- * through; and what it gives out, nobody ever gives back. */
+/* glibc's ld.so up to 2.31 has a malloc of these names for what it needs before there is a C library. It
+ * is called before there is a thread pointer, which where rdfsbase may not be used the agent has to read
+ * through; and what it gives out is never given back. */
 #define NOT_LOADER "!(ld-linux*|ld-[0-9]*|ld.so*)"
 
 /* Names of the C library, and of allocators that are linked under prefixes of their own. Functions with
@@ -497,7 +497,7 @@ static void add_timed(struct probe_functions *functions, const struct loader_ima
                                                         request->timed[i].image, WIRE_AGENT_ENTRY_FUNCTION);
         if (!function)
             continue;
-        function->request.interposes = false; /* whoever wrote the name means any function that has it */
+        function->request.interposes = false; /* the name means any function that has it */
         function->whole = function->request.over = true;
         function->request.written = request->timed[i].written;
     }

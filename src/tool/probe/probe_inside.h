@@ -162,7 +162,7 @@ void probe_load_move(struct probe *probe, struct probe_member *member);
 
 /* --- probe_join.c: members that come and go --- */
 
-/* All that were discovered have ended: the group is freed, unless somebody has its tables mapped. */
+/* All that were discovered have ended: the group is freed, unless a process has its tables mapped. */
 void probe_join_look_at_group(struct probe *probe, struct probe_group *group);
 /* The member's place is taken by the last one. */
 void probe_join_drop(struct probe *probe, size_t index);

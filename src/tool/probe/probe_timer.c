@@ -305,7 +305,7 @@ static void add_timer(struct beginning *beginning, struct thread *thread)
     struct wire_agent_timer *timer = &beginning->timers[thread->place];
     uint64_t there = beginning->timers_at + thread->place * sizeof *timer;
     const int32_t event[4] = {(int32_t)beginning->signal, SIGEV_THREAD_ID, (int32_t)thread->tid, 0};
-    /* So that it is found when tally is killed before it is armed; a number that is nobody's until then. */
+    /* So that it is found when tally is killed before it is armed; a number that no thread has until then. */
     timer->id = NOBODY;
     timer->state = WIRE_AGENT_TIMER_ENDED;
     memset(timer->call, 0, sizeof timer->call);
@@ -401,7 +401,7 @@ static bool blocks_somewhere(const struct beginning *beginning)
     return blocked;
 }
 
-/* Places of threads that are no more are free again. False: somebody is making a timer. */
+/* Places of threads that are no more are free again. False: a thread is making a timer. */
 static bool clear_table(struct beginning *beginning)
 {
     for (uint32_t i = 0; i < WIRE_AGENT_TIMERS; i++) {

@@ -2,10 +2,10 @@
  * they do no harm).
  *
  *   probe_timer_plan    which signal, and intervals that this kernel can keep
- *   probe_timer_begin   sets the handler, and a timer for each thread there is; the agent makes those
- *                               of later ones
- *   probe_timer_move    the same with the other signal, when the program took the first one and the
- *                               agent ended the timers
+ *   probe_timer_begin   sets the handler, and a timer for each thread there is; the agent makes those of
+ *                       later ones
+ *   probe_timer_move    the same with the other signal, when the program took the first one and the agent
+ *                       ended the timers
  *   probe_timer_clock   the CPU time of a process, for what was missed
  *
  * Context: tool, one thread. Source: timer_create(2), proc(5). */

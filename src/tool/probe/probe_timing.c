@@ -24,7 +24,8 @@ struct probe_timing_table {
     uint64_t start;    /* and of the blocks */
 };
 
-/* The reading in which the least time passed between those of the ticks: whoever reads may be interrupted. */
+/* The reading in which the least time passed between those of the ticks: the reading thread may be
+ * interrupted. */
 static struct probe_timing_moment read_clocks(void)
 {
     struct probe_timing_moment best = {0, 0};

@@ -121,7 +121,7 @@ void record_adapt_to_creation(struct record_session *session)
 
 /* A leader that has exited may have left threads; when the process is gone, its mappings are of no use any
  * more, and its number may become another process's. */
-static void forget_the_dead(struct record_session *session)
+static void forget_ended_processes(struct record_session *session)
 {
     struct sample_processes *processes = &session->stream.processes;
     for (size_t i = 0; i < processes->count; i++) {
@@ -149,7 +149,7 @@ void record_adapt_copies(struct record_session *session, uint64_t now)
     if (over) {
         session->last_second = now;
         session->last_creations = session->stream.creations;
-        forget_the_dead(session);
+        forget_ended_processes(session);
     }
     if (deep && session->time.form.stack_copy < SAMPLE_COPY_LARGEST)
         grow_copy(session);

@@ -80,7 +80,7 @@ static void count_untimed(struct record_session *session)
         profile_lose(session->profile, WIRE_LOSS_AGENT_UNTIMED, (target_ns - seen_ns) / 1000000);
 }
 
-/* By the kernel's account of what was waited for. What nobody has waited for, such as daemons, or children of
+/* By the kernel's account of what was waited for. What was not waited for, such as daemons, or children of
  * a shell that was interrupted, is not in it: then, and of what was not launched, it is what the samples
  * stand for. */
 static uint64_t target_cpu_ns(const struct record_session *session)

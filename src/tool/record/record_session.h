@@ -1,7 +1,6 @@
 /* record_session.h - one recording, from its options to its profile file.
  *
- *     record_session_new -> record_session_start -> record_session_step ... -> record_session_finish ->
- * _free
+ *     record_session_new -> _start -> _step ... -> _finish -> _free
  *
  * start opens everything (and releases a launched program); a step waits for events at most `timeout` and
  * works on them; finish stops the events, drains the rings, names the functions, and closes the file.
@@ -80,7 +79,7 @@ struct record_status {
      * it */
     size_t left;
     pid_t stays; /* after record_session_leave: a process in which what was put into it stays; 0: none */
-    bool stays_for_good; /* somebody else may lead there: not to be removed later either */
+    bool stays_for_good; /* other code may lead there: not to be removed later either */
     char notice[256];    /* one line to show while it runs ("" none); cleared by the caller that shows it */
 };
 

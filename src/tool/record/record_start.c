@@ -49,7 +49,7 @@ static size_t list_wanted(void *context, pid_t **pids)
     return options->pid_count;
 }
 
-/* Later they may go; a number that is nobody's from the start is a mistake. */
+/* Later they may go; a number that no process has from the start is a mistake. */
 static int check_pids(const struct record_options *options, struct base_error *error)
 {
     for (size_t i = 0; i < options->pid_count; i++)

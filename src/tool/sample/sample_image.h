@@ -64,12 +64,12 @@ void sample_images_free(struct sample_images *images);
 /* The index of the image with this key; made, but not opened, when new. UINT32_MAX: out of memory. */
 uint32_t sample_images_find(struct sample_images *images, const struct sample_image_key *key);
 
-/* Opens the image if nobody has yet, through the mapping [start, end) of process `pid`, and gives it a number
- * in the profile. Unreadable ones are a loss, counted once; they still have a number. Never NULL. */
+/* Opens the image if it is not open yet, through the mapping [start, end) of process `pid`, and gives it a
+ * number in the profile. Unreadable ones are a loss, counted once; they still have a number. Never NULL. */
 struct sample_image *sample_images_open(struct sample_images *images, uint32_t index, pid_t pid,
                                         uint64_t start, uint64_t end);
 
-/* The file of an image that nobody opened, as far as it is still at its path; the caller closes it. NULL: it
+/* The file of an image that is not open, as far as it is still at its path; the caller closes it. NULL: it
  * is not. */
 struct elf_image *sample_image_reopen(const struct sample_image *image);
 

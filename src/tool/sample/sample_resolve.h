@@ -31,8 +31,8 @@ struct sample_resolve_options {
 };
 
 /* Resolves what is PROFILE_UNRESOLVED. Fails only when memory runs out; everything else is a loss or left
- * unresolved (WIRE_LOSS_NOT_YET_RESOLVED is set to what is left, WIRE_LOSS_NO_SYMBOL to what nobody names).
- */
+ * unresolved (WIRE_LOSS_NOT_YET_RESOLVED is set to what is left, WIRE_LOSS_NO_SYMBOL to what no symbol
+ * names). */
 int sample_resolve(struct profile *profile, const struct sample_resolve_options *options,
                    struct base_error *error);
 

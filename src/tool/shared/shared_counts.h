@@ -1,15 +1,15 @@
 /* shared_counts.h - what the agent counted beside blocks: exceptions thrown, memory mapped, functions
  * called.
  *
- *   function.calls, function.time   calls of functions that are timed, and ns in them but not in others that
- *                                   are
- *   call.count, call.time   calls of instrumented functions, and ns in them but not in those that they call
- *   throw.count   C++ exceptions thrown or thrown again
- *   map.total     bytes of whole pages that the program mapped, ever        map.live   those not unmapped at
- *                 the end
- *
- *   time.cpu      ns of CPU time, by samples; or time.user, of that the part in user code; or time.real, to
- *                 which others add what was waited
+ *   function.calls, function.time   calls of functions that are timed, and ns in them but not in other timed
+ *                                   ones
+ *   call.count, call.time           calls of instrumented functions, and ns in them but not in those that
+ *                                   they call
+ *   throw.count                     C++ exceptions thrown or thrown again
+ *   map.total                       bytes of whole pages that the program mapped, ever
+ *   map.live                        those not unmapped at the end
+ *   time.cpu                        ns of CPU time, by samples; or time.user, of that the part in user code;
+ *                                   or time.real, to which others add what was waited
  *
  * Published again and again, only differences are added. Figures that cannot be become 0 or the largest that
  * can. Context: tool, one thread. */

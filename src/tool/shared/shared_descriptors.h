@@ -27,7 +27,7 @@
 struct shared_descriptors {
     struct profile *profile;
     uint16_t used, live; /* counters; 0: not counted */
-    size_t others;       /* rows of descriptors that nobody here opened */
+    size_t others;       /* rows of descriptors that were opened elsewhere */
 };
 
 struct shared_descriptors_known;

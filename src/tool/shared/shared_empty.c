@@ -82,7 +82,7 @@ static bool look_at_pages(const struct walk *walk, uint64_t from, uint64_t to, u
         if (got < wanted && !memory_of(walk->pid))
             return false;
         *empty += empty_in(walk, got);
-        from += got < wanted ? got + PAGE : got; /* past a page that nobody may read */
+        from += got < wanted ? got + PAGE : got; /* past a page that may not be read */
     }
     return true;
 }

@@ -1,4 +1,4 @@
-/* shared_empty.h - empty.bytes: pages of blocks that nobody made use of (--empty).
+/* shared_empty.h - empty.bytes: pages of blocks that were never used (--empty).
  *
  * What was released the agent has looked at (wire_agent_node.h: cell.empty). Blocks that are live at the end
  * are looked at here, from outside: while the process waits in its own _exit or execve, or when the agent is

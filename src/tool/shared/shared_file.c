@@ -177,7 +177,7 @@ int shared_file_begin(struct shared_file *file, int descriptor, const struct sha
     return BASE_OK;
 }
 
-/* The kernel refuses a seal against writing while somebody has the file mapped for that. We must not be
+/* The kernel refuses a seal against writing while a process has the file mapped for that. We must not be
  * that. */
 int shared_file_outlives(struct shared_file *file, struct base_error *error)
 {

@@ -1,11 +1,11 @@
 /* shared_file.h - tally's side of the memory that it shares with the agent in a target (wire_agent.h).
  *
- *   shared_file_begin    lays a new file out: control page, space for rows, regions; it is not read yet
- *   shared_file_rows     an image's rows, once; then ..._module puts it into a table that ..._publish
- *                               makes valid
- *   shared_file_request  what a process asks; it waits, and goes on with ..._answer
- *   shared_file_read     the tree of one region, copied and checked
- *   shared_file_outlives when all discovered processes have ended: is another one left?
+ *   shared_file_begin     lays a new file out: control page, space for rows, regions; it is not read yet
+ *   shared_file_rows      an image's rows, once; then ..._module puts it into a table that ..._publish makes
+ *                         valid
+ *   shared_file_request   what a process asks; it waits, and goes on with ..._answer
+ *   shared_file_read      the tree of one region, copied and checked
+ *   shared_file_outlives  when all discovered processes have ended: is another one left?
  *
  * The target may write whatever it likes to the file. So tally keeps its own copy of everything it decides
  * by, asks the layout where things are and never the file, copies before it checks, and gives the file a
@@ -97,7 +97,7 @@ uint64_t shared_file_region(const struct shared_file *file, uint32_t index);
 
 #define SHARED_ROWS_UNIT 64
 /* Copies a blob of rows into the file; *offset is where, from the rows' beginning: a multiple of the unit,
- * never 0. BASE_ENOMEM: no room is left. */
+ * never 0. BASE_ENOMEM: no space is left. */
 int shared_file_rows(struct shared_file *file, const void *blob, uint64_t size, uint64_t *offset,
                      struct base_error *error);
 
@@ -128,11 +128,12 @@ void shared_file_answer(struct shared_file *file, uint32_t region, uint32_t sequ
  * not taken again. */
 void shared_file_forget(struct shared_file *file, uint32_t region);
 
-/* All that the region's process asks, and will ask, is answered: nobody waits in it, and it can be left. */
+/* All that the region's process asks, and will ask, is answered: no thread waits in it, and it can be
+ * left. */
 void shared_file_release(struct shared_file *file, uint32_t region);
-/* Nobody waits for us while we are stopped. */
+/* No thread waits for us while we are stopped. */
 void shared_file_suspend(struct shared_file *file, bool suspended);
-/* Nobody waits for us any more. */
+/* No thread waits for us any more. */
 void shared_file_leave(struct shared_file *file);
 
 /* Bytes that the file takes of the machine's memory. */

@@ -224,7 +224,8 @@ static void threads_are_of_their_process(void **state)
     assert_int_equal(profile->processes[1].end_ns, 0); /* the thread is gone, the process is not */
 }
 
-/* Where whole CPUs are sampled, others' records come in too, and numbers of our dead come back as theirs. */
+/* Where whole CPUs are sampled, others' records come in too, and numbers of our ended processes come back
+ * as theirs. */
 static void other_processes_are_left_out(void **state)
 {
     struct fixture *fixture = *state;

@@ -167,7 +167,7 @@ static void test_each_origin(void **state)
         close(FIRST + i);
 }
 
-/* Nobody looked: the table is all there is, with the names of before. */
+/* No look was made: the table is all there is, with the names of before. */
 static void test_killed(void **state)
 {
     (void)state;

@@ -256,7 +256,7 @@ static void test_late_creation(void **state)
     uint64_t looked = base_clock_now();
     waits_look(fixture->waits);
     waits_created(fixture->waits, NOBODY + 2, looked);
-    waits_ended(fixture->waits, NOBODY + 2, looked + LONG); /* nobody looks again */
+    waits_ended(fixture->waits, NOBODY + 2, looked + LONG); /* no look follows */
     waits_finish(fixture->waits);
     uint64_t unseen = fixture->profile->losses[WIRE_LOSS_WAIT_UNSEEN], other = looked - later;
     assert_in_range(unseen, 3 * LONG / 1000000, (2 * LONG + other) / 1000000 + 1);
