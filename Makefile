@@ -1,4 +1,4 @@
-# A thin front to meson and ninja: what a newcomer types. BUILD names another build folder.
+# A thin front to meson and ninja: what a newcomer types. BUILD names another build directory.
 BUILD  ?= build
 PREFIX ?= /usr/local
 

@@ -30,7 +30,7 @@ def installed(name):
 
 
 def made(bench, name, make):
-    """A file below the build folder, made once."""
+    """A file below the build directory, made once."""
     path = os.path.join(bench.build, "bench", name)
     if not os.path.exists(path):
         make(path + ".part")

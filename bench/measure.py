@@ -22,7 +22,7 @@ class Run:
 
 
 class Bench:
-    """Where things are, how often each is run, and a folder for what runs leave (one for each table)."""
+    """Where things are, how often each is run, and a directory for what runs leave (one for each table)."""
 
     def __init__(self, build, repeat, quick):
         self.build, self.repeat, self.quick = build, repeat, quick

@@ -3,7 +3,7 @@
 So perf's frame-pointer mode is seen at its best. (link-parser is Debian's own binary: there Tally is compared with the
 bare program only, and stripped code with deep stacks is what is wanted.) Sources come through `apt-get source` by a list of its own, derived from
 the mirrors this machine is configured with; the machine's own apt configuration is not touched. All of it lies in the
-build folder. Where a source cannot be had, the installed Debian binary is used, and the results say so.
+build directory. Where a source cannot be had, the installed Debian binary is used, and the results say so.
 """
 import glob
 import os
@@ -39,22 +39,22 @@ def source_lines():
     return sorted(lines)
 
 
-def apt_options(folder):
-    """Makes apt-get work in `folder` alone."""
+def apt_options(directory):
+    """Makes apt-get work in `directory` alone."""
     for name in ("lists/partial", "cache/archives/partial"):
-        os.makedirs(os.path.join(folder, name), exist_ok=True)
-    with open(os.path.join(folder, "sources.list"), "w", encoding="utf-8") as out:
+        os.makedirs(os.path.join(directory, name), exist_ok=True)
+    with open(os.path.join(directory, "sources.list"), "w", encoding="utf-8") as out:
         out.write("\n".join(source_lines()) + "\n")
-    settings = {"Dir::Etc::sourcelist": os.path.join(folder, "sources.list"), "Dir::Etc::sourceparts": "-",
-                "Dir::State::lists": os.path.join(folder, "lists"), "Dir::Cache": os.path.join(folder, "cache"),
+    settings = {"Dir::Etc::sourcelist": os.path.join(directory, "sources.list"), "Dir::Etc::sourceparts": "-",
+                "Dir::State::lists": os.path.join(directory, "lists"), "Dir::Cache": os.path.join(directory, "cache"),
                 "APT::Sandbox::User": "root", "Acquire::Languages": "none"}
     return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
 
 
 def fetch(bench, package):
-    """The unpacked source folder of a package, fetched once."""
-    folder = os.path.join(bench.build, "bench", "sources", package)
-    unpacked = [path for path in glob.glob(os.path.join(folder, "*", "")) if os.path.isdir(path + "debian")]
+    """The unpacked source directory of a package, fetched once."""
+    directory = os.path.join(bench.build, "bench", "sources", package)
+    unpacked = [path for path in glob.glob(os.path.join(directory, "*", "")) if os.path.isdir(path + "debian")]
     if unpacked:
         return unpacked[0]
     apt = os.path.join(bench.build, "bench", "apt")
@@ -63,10 +63,10 @@ def fetch(bench, package):
         bench.say("fetching the list of Debian's sources")
         call(["apt-get", "-qq"] + options + ["update"])
         open(os.path.join(apt, "updated"), "w", encoding="utf-8").close()
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(directory, exist_ok=True)
     bench.say(f"fetching the source of {package}")
-    call(["apt-get", "-qq"] + options + ["source", "--only-source", package], cwd=folder)
-    return glob.glob(os.path.join(folder, "*", ""))[0]
+    call(["apt-get", "-qq"] + options + ["source", "--only-source", package], cwd=directory)
+    return glob.glob(os.path.join(directory, "*", ""))[0]
 
 
 def build_bzip2(source, out):
@@ -84,18 +84,18 @@ def build_lua(source, out):
 
 def build_sqlite3(source, out):
     """The one file that its makefile puts together of all its files, so that sources lie where debug information says."""
-    folder = os.path.join(os.path.dirname(out), "sqlite3-source")
-    os.makedirs(folder, exist_ok=True)
-    call([os.path.join(source, "configure"), "--disable-tcl", "--disable-shared"], cwd=folder)
-    call(["make", "sqlite3.c", "shell.c"], cwd=folder)
-    call(["gcc"] + FLAGS + ["-w", "-DSQLITE_THREADSAFE=1", "-o", out, "shell.c", "sqlite3.c", "-lm", "-ldl", "-lpthread"], cwd=folder)
+    directory = os.path.join(os.path.dirname(out), "sqlite3-source")
+    os.makedirs(directory, exist_ok=True)
+    call([os.path.join(source, "configure"), "--disable-tcl", "--disable-shared"], cwd=directory)
+    call(["make", "sqlite3.c", "shell.c"], cwd=directory)
+    call(["gcc"] + FLAGS + ["-w", "-DSQLITE_THREADSAFE=1", "-o", out, "shell.c", "sqlite3.c", "-lm", "-ldl", "-lpthread"], cwd=directory)
 
 
 def build_coremark(source, out):
     """Emscripten's tests carry it; a line of theirs that has it ignore its arguments is left out."""
-    folder, made = os.path.join(source, "tests", "third_party", "coremark"), out + "-source"
-    shutil.copytree(folder, made, dirs_exist_ok=True)
-    with open(os.path.join(folder, "core_main.c"), encoding="ascii") as file:
+    directory, made = os.path.join(source, "tests", "third_party", "coremark"), out + "-source"
+    shutil.copytree(directory, made, dirs_exist_ok=True)
+    with open(os.path.join(directory, "core_main.c"), encoding="ascii") as file:
         text = file.read()
     if "  argc = 0;\n" not in text:
         raise RuntimeError("coremark: main() is another one")

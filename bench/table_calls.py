@@ -47,10 +47,10 @@ def middle_ratio(values):
     return measure.median(ordered), ordered[len(ordered) // 4], ordered[(3 * len(ordered)) // 4]
 
 
-def whole_cpu(bench, command, environment=None, folder=None):
+def whole_cpu(bench, command, environment=None, directory=None):
     """CPU seconds of a command with its children, output thrown away; None if it fails."""
     with open(bench.path("peer.txt"), "wb") as errors:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, cwd=folder,
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, cwd=directory,
                                    env=dict(os.environ, **(environment or {})))
         used = measure.wait_usage(process)
     return used if process.returncode in (0, 10, 20) else None
@@ -70,14 +70,14 @@ def peer_ratio(bench, base, command, rounds=3, **options):
 def uftrace(bench, plain, arguments):
     if not shutil.which("uftrace"):
         return None
-    with tempfile.TemporaryDirectory(dir=bench.work) as folder:
-        command = ["uftrace", "record", "--no-libcall", "-P", ".", "-d", os.path.join(folder, "data"), plain, *arguments]
-        return peer_ratio(bench, [plain, *arguments], command, 1, folder=folder)
+    with tempfile.TemporaryDirectory(dir=bench.work) as directory:
+        command = ["uftrace", "record", "--no-libcall", "-P", ".", "-d", os.path.join(directory, "data"), plain, *arguments]
+        return peer_ratio(bench, [plain, *arguments], command, 1, directory=directory)
 
 
 def gprof(bench, plain, profiled, arguments):
-    with tempfile.TemporaryDirectory(dir=bench.work) as folder:
-        return peer_ratio(bench, [plain, *arguments], [profiled, *arguments], folder=folder)
+    with tempfile.TemporaryDirectory(dir=bench.work) as directory:
+        return peer_ratio(bench, [plain, *arguments], [profiled, *arguments], directory=directory)
 
 
 def callgrind(bench, command):
@@ -250,15 +250,15 @@ def set_ups(bench):
 
 def llvm(bench):
     """A program that has libLLVM loaded and ends."""
-    for folder in ("/usr/lib/llvm-14/lib", "/usr/lib/x86_64-linux-gnu"):
+    for directory in ("/usr/lib/llvm-14/lib", "/usr/lib/x86_64-linux-gnu"):
         for name in ("libLLVM-14.so.1", "libLLVM-14.so"):
-            if os.path.exists(os.path.join(folder, name)):
+            if os.path.exists(os.path.join(directory, name)):
                 out = os.path.join(bench.build, "bench", "programs", "with-llvm")
                 if not os.path.exists(out):
                     os.makedirs(os.path.dirname(out), exist_ok=True)
                     with open(out + ".c", "w", encoding="ascii") as source:
                         source.write("int main(void) { return 0; }\n")
-                    programs.call(["gcc", "-o", out, out + ".c", "-Wl,--no-as-needed", os.path.join(folder, name)])
+                    programs.call(["gcc", "-o", out, out + ".c", "-Wl,--no-as-needed", os.path.join(directory, name)])
                 return [out]
     return None
 

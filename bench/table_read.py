@@ -26,11 +26,11 @@ def main_source():
     return declared + "int main() { return (" + " + ".join(f"{name}(100)" for name in names) + ") == 0; }\n"
 
 
-def compile_units(folder, source):
+def compile_units(directory, source):
     """As many at a time as there are CPUs; the objects."""
     objects, running = [], []
     for unit in range(UNITS):
-        objects.append(os.path.join(folder, f"unit{unit}.o"))
+        objects.append(os.path.join(directory, f"unit{unit}.o"))
         command = ["g++", "-std=c++17", "-O2", "-g", f"-DUNIT={unit}", "-c", "-o", objects[-1], source]
         running.append(subprocess.Popen(command, stdin=subprocess.DEVNULL))
         if len(running) >= (os.cpu_count() or 1):
@@ -47,11 +47,11 @@ def templates(bench):
     out = os.path.join(bench.build, "bench", "programs", "templates")
     if os.path.exists(out):
         return out
-    folder = out + "-objects"
-    os.makedirs(folder, exist_ok=True)
+    directory = out + "-objects"
+    os.makedirs(directory, exist_ok=True)
     bench.say("building a C++ program with 100 MB of debug information (some minutes)")
-    objects = compile_units(folder, os.path.join(os.path.dirname(os.path.abspath(__file__)), "read", "templates.cpp"))
-    with open(os.path.join(folder, "main.cpp"), "w", encoding="ascii") as source:
+    objects = compile_units(directory, os.path.join(os.path.dirname(os.path.abspath(__file__)), "read", "templates.cpp"))
+    with open(os.path.join(directory, "main.cpp"), "w", encoding="ascii") as source:
         source.write(main_source())
     programs.call(["g++", "-O2", "-g", "-o", out + ".part", source.name, *objects])
     os.rename(out + ".part", out)

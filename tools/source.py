@@ -7,11 +7,11 @@ NOISE = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*
 COMMENTS = re.compile(r"""/\*.*?\*/|//[^\n]*|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
 
 
-def files(root, folder, endings):
-    """Paths below root/folder with one of the endings, relative to root, sorted; build folders are left out."""
+def files(root, directory, endings):
+    """Paths below root/directory with one of the endings, relative to root, sorted; build directories are left out."""
     found = []
-    for where, folders, names in os.walk(os.path.join(root, folder)):
-        folders[:] = [name for name in folders if not name.startswith(("build", "."))]
+    for where, directories, names in os.walk(os.path.join(root, directory)):
+        directories[:] = [name for name in directories if not name.startswith(("build", "."))]
         found += [os.path.relpath(os.path.join(where, name), root) for name in names if name.endswith(endings)]
     return sorted(found)
 
@@ -22,7 +22,7 @@ def tracked(root, endings):
     try:
         listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        return [path for folder in ("src", "tests", "bench") for path in files(root, folder, endings)]
+        return [path for directory in ("src", "tests", "bench") for path in files(root, directory, endings)]
     paths = [path for path in listing.split("\0") if path.endswith(endings)]
     return sorted(path for path in paths if os.path.exists(os.path.join(root, path)))
 

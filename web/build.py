@@ -27,23 +27,23 @@ def find_tools():
         raise Missing(f"node is {version}; it takes 18")
 
 
-def copy(source, folder):
+def copy(source, directory):
     """Everything but what npm keeps there is as in the source."""
-    os.makedirs(folder, exist_ok=True)
-    shutil.rmtree(os.path.join(folder, "src"), ignore_errors=True)
-    shutil.copytree(os.path.join(source, "src"), os.path.join(folder, "src"))
+    os.makedirs(directory, exist_ok=True)
+    shutil.rmtree(os.path.join(directory, "src"), ignore_errors=True)
+    shutil.copytree(os.path.join(source, "src"), os.path.join(directory, "src"))
     for name in ("package.json", "package-lock.json", "tsconfig.json", "vite.config.js", "index.html"):
-        shutil.copy(os.path.join(source, name), folder)
+        shutil.copy(os.path.join(source, name), directory)
 
 
-def install(folder):
-    with open(os.path.join(folder, "package-lock.json"), "rb") as stream:
+def install(directory):
+    with open(os.path.join(directory, "package-lock.json"), "rb") as stream:
         wanted = hashlib.sha256(stream.read()).hexdigest()
-    stamp = os.path.join(folder, "node_modules", ".tally-stamp")
+    stamp = os.path.join(directory, "node_modules", ".tally-stamp")
     if os.path.exists(stamp) and open(stamp, encoding="ascii").read() == wanted:
         return
     try:
-        done = subprocess.run(INSTALL, cwd=folder, timeout=300, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        done = subprocess.run(INSTALL, cwd=directory, timeout=300, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     except subprocess.TimeoutExpired as error:
         raise Missing("npm did not come to an end") from error
     if done.returncode:
@@ -52,13 +52,13 @@ def install(folder):
         stream.write(wanted)
 
 
-def build(folder):
+def build(directory):
     """The document. A mistake in the page is an error of the build."""
-    done = subprocess.run(["node", "node_modules/vite/bin/vite.js", "build", "--logLevel", "warn"], cwd=folder, timeout=300,
+    done = subprocess.run(["node", "node_modules/vite/bin/vite.js", "build", "--logLevel", "warn"], cwd=directory, timeout=300,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
         sys.exit("build.py: the page does not build:\n" + done.stdout.decode(errors="replace"))
-    with open(os.path.join(folder, "dist", "index.html"), "rb") as stream:
+    with open(os.path.join(directory, "dist", "index.html"), "rb") as stream:
         page = stream.read()
     if page.count(MARK.encode()) != 1 or b"\0" in page:
         sys.exit(f"build.py: the page must have {MARK} once, and no NUL")
@@ -76,12 +76,12 @@ def write(page, output):
 
 
 def main():
-    source, folder, output = map(os.path.abspath, sys.argv[1:4])
+    source, directory, output = map(os.path.abspath, sys.argv[1:4])
     try:
         find_tools()
-        copy(source, folder)
-        install(folder)
-        page = build(folder)
+        copy(source, directory)
+        install(directory)
+        page = build(directory)
     except Missing as why:
         print(f"tally export --format html will have no page: {why}", file=sys.stderr)
         page = b""

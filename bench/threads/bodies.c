@@ -61,13 +61,13 @@ static void place_all(struct cloud *cloud)
 
 int main(int argc, char **argv)
 {
-    struct parallel_wish wish = parallel_read(argc, argv);
+    struct parallel_request request = parallel_read(argc, argv);
     struct cloud *cloud = calloc(1, sizeof *cloud);
     if (!cloud)
         return 1;
     place_all(cloud);
-    for (unsigned step = 0; step < wish.scale * STEPS; step++) {
-        parallel_run(wish.threads, move_slice, cloud);
+    for (unsigned step = 0; step < request.scale * STEPS; step++) {
+        parallel_run(request.threads, move_slice, cloud);
         for (size_t i = 0; i < BODIES; i++)
             cloud->now[i] = cloud->next[i];
     }

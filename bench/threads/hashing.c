@@ -54,7 +54,7 @@ static void look_up_slice(void *argument, unsigned part, unsigned parts)
 
 int main(int argc, char **argv)
 {
-    struct parallel_wish wish = parallel_read(argc, argv);
+    struct parallel_request request = parallel_read(argc, argv);
     struct dictionary *dictionary = calloc(1, sizeof *dictionary);
     if (!dictionary)
         return 1;
@@ -63,8 +63,8 @@ int main(int argc, char **argv)
         make_word(i, word);
         memcpy(dictionary->words[find(dictionary, word)], word, WORD_MAX);
     }
-    dictionary->lookups = (size_t)LOOKUPS * wish.scale;
-    parallel_run(wish.threads, look_up_slice, dictionary);
+    dictionary->lookups = (size_t)LOOKUPS * request.scale;
+    parallel_run(request.threads, look_up_slice, dictionary);
     printf("%llu\n", (unsigned long long)dictionary->found);
     free(dictionary);
     return 0;

@@ -54,13 +54,13 @@ static void work_on_slice(void *argument, unsigned part, unsigned parts)
 
 int main(int argc, char **argv)
 {
-    struct parallel_wish wish = parallel_read(argc, argv);
+    struct parallel_request request = parallel_read(argc, argv);
     struct table table = {.count = 4u << 20};
     table.numbers = malloc(table.count * sizeof *table.numbers);
     if (!table.numbers)
         return 1;
-    for (unsigned round = 0; round < wish.scale * 4; round++)
-        parallel_run(wish.threads, work_on_slice, &table);
+    for (unsigned round = 0; round < request.scale * 4; round++)
+        parallel_run(request.threads, work_on_slice, &table);
     uint64_t sum = 0;
     for (unsigned i = 0; i < BINS; i++)
         sum = sum * 31 + table.bins[i];

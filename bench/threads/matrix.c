@@ -51,11 +51,11 @@ static float *make(size_t count, uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    struct parallel_wish wish = parallel_read(argc, argv);
+    struct parallel_request request = parallel_read(argc, argv);
     size_t size = 1024, count = size * size;
     struct matrices work = {size, make(count, 1), make(count, 1u << 30), make(count, 0)};
-    for (unsigned round = 0; round < wish.scale * 3; round++)
-        parallel_run(wish.threads, multiply_band, &work);
+    for (unsigned round = 0; round < request.scale * 3; round++)
+        parallel_run(request.threads, multiply_band, &work);
     double sum = 0;
     for (size_t i = 0; i < count; i++)
         sum += work.product[i];

@@ -12,18 +12,18 @@ struct start {
     unsigned part, parts;
 };
 
-struct parallel_wish parallel_read(int argc, char **argv)
+struct parallel_request parallel_read(int argc, char **argv)
 {
-    struct parallel_wish wish = {0, 1};
+    struct parallel_request request = {0, 1};
     if (argc > 1)
-        wish.threads = (unsigned)strtoul(argv[1], NULL, 10);
+        request.threads = (unsigned)strtoul(argv[1], NULL, 10);
     if (argc > 2)
-        wish.scale = (unsigned)strtoul(argv[2], NULL, 10);
-    if (!wish.threads || wish.threads > THREADS_MAX || !wish.scale) {
+        request.scale = (unsigned)strtoul(argv[2], NULL, 10);
+    if (!request.threads || request.threads > THREADS_MAX || !request.scale) {
         fprintf(stderr, "usage: %s THREADS [SCALE]\n", argv[0]);
         exit(2);
     }
-    return wish;
+    return request;
 }
 
 static void *begin(void *argument)

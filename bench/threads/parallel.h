@@ -14,12 +14,12 @@
 /* Slice `part` of `parts`: worked on by one thread, from its index to its items. */
 typedef void parallel_slice(void *work, unsigned part, unsigned parts);
 
-struct parallel_wish {
+struct parallel_request {
     unsigned threads, scale;
 };
 
 /* Reads the command line; ends the program with a message when it makes no sense. */
-struct parallel_wish parallel_read(int argc, char **argv);
+struct parallel_request parallel_read(int argc, char **argv);
 
 /* Calls slice for every part, each in a thread of its own, and waits for all of them. */
 void parallel_run(unsigned threads, parallel_slice *slice, void *work);

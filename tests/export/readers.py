@@ -21,9 +21,9 @@ FOLDED = re.compile(r"^(.*)\s+?(\d+(?:\.\d*)?)$")  # what flamegraph.pl takes fo
 
 def tool(context, *command, timeout=120):
     """The output of a command that must succeed."""
-    environment = dict(os.environ, HOME=context.folder, PPROF_TMPDIR=context.folder, GOFLAGS="-mod=mod", GOPROXY="off")
+    environment = dict(os.environ, HOME=context.directory, PPROF_TMPDIR=context.directory, GOFLAGS="-mod=mod", GOPROXY="off")
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          cwd=context.folder, env=environment, timeout=timeout, check=False)
+                          cwd=context.directory, env=environment, timeout=timeout, check=False)
     context.check(done.returncode == 0, f"{command[:4]} ends with {done.returncode}: {done.stderr.decode(errors='replace')}")
     return done.stdout.decode("utf-8")
 

@@ -25,7 +25,7 @@ TEXTS = ("callgrind", "folded", "speedscope", "csv")  # massif needs memory: see
 
 
 def profile(context, name="plain"):
-    made = tally.run(context, [context.program("make_export"), context.folder])
+    made = tally.run(context, [context.program("make_export"), context.directory])
     context.equal(made.status, 0, "make_export")
     return context.path(name + ".tally")
 
@@ -195,7 +195,7 @@ def gprof_is_of_time(context):
         context.equal((done.status, done.output, words in done.errors), (2, b"", True), f"{options}: {done.text()}")
     done = tally.run(context, [context.tally, "export", "--format", "gprof", profile(context, "empty")])
     context.equal((done.status, done.output), (2, b""), f"empty: {done.text()}")
-    made = tally.run(context, [context.program("make_export"), context.folder])
+    made = tally.run(context, [context.program("make_export"), context.directory])
     context.equal(made.status, 0, "make_export")
     text = text_of(context, "gprof", context.path("left.tally"))
     context.check("1000000" not in text and len(readers.gprof(text)[2]) > 4, "another profile")
@@ -621,14 +621,14 @@ def a_file_appears_whole_or_not_at_all(context):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
-    before = sorted(os.listdir(context.folder))
+    before = sorted(os.listdir(context.directory))
     for form in ("pprof",) + TEXTS:
         done = tally.run(context, [context.tally, "export", "--format", form, "-o", target, source], preexec_fn=small)
         context.equal(done.status, 2, f"{form}: status on a full disk")
         context.equal(done.errors.decode(), f"tally: cannot write {target}: File too large\n", form)
         with open(target, encoding="utf-8") as file:
             context.equal(file.read(), "before", f"{form}: what was there")
-    context.equal(sorted(os.listdir(context.folder)), before, "nothing else is left")
+    context.equal(sorted(os.listdir(context.directory)), before, "nothing else is left")
     link = context.path("link")
     os.symlink(target, link)
     export(context, "folded", source, name="link")
@@ -645,7 +645,7 @@ def what_must_stay_stays(context):
     for target, words in ((source, "is the profile itself"), (context.path("alias"), "is the profile itself"),
                           (context.path("other-name"), "is the profile itself"),
                           (context.path("left.tally"), "is a Tally profile; it is left alone"),
-                          (context.folder, "is a folder"), (context.path("no/where"), "No such file or directory")):
+                          (context.directory, "is a folder"), (context.path("no/where"), "No such file or directory")):
         done = tally.run(context, [context.tally, "export", "--format", "csv", "-o", target, source])
         context.equal((done.status, done.errors.decode().endswith(words + "\n")), (2, True), f"{target}: {done.text()}")
     with open(source, "rb") as file:
@@ -683,7 +683,7 @@ def default_names(context):
                        ("speedscope", "tally.speedscope.json"), ("csv", "tally.csv")):
         leader, follower = pty.openpty()
         done = subprocess.run([context.tally, "export", "--format", form, source], stdout=follower, stderr=subprocess.PIPE,
-                              stdin=subprocess.DEVNULL, cwd=context.folder, check=False)
+                              stdin=subprocess.DEVNULL, cwd=context.directory, check=False)
         os.close(follower)
         os.close(leader)
         context.check(done.returncode == 0 and os.path.getsize(context.path(name)) > 100, f"{form}: {done.stderr}")

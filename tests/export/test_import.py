@@ -21,7 +21,7 @@ PROFILES = ("plain", "odd", "left", "right")
 
 
 def profiles(context):
-    made = tally.run(context, [context.program("make_export"), context.folder])
+    made = tally.run(context, [context.program("make_export"), context.directory])
     context.equal(made.status, 0, "make_export")
 
 

@@ -33,7 +33,7 @@ def write(context, name, content):
 
 def imported(context, source, *options, name="imported.tally", status=0):
     path = context.path(name)
-    done = tally.run(context, [context.tally, "import", "-o", path, *options, source], env=dict(os.environ, HOME=context.folder))
+    done = tally.run(context, [context.tally, "import", "-o", path, *options, source], env=dict(os.environ, HOME=context.directory))
     context.equal(done.status, status, f"import {options} {source} ({done.text()})")
     return path if status == 0 else done.errors.decode()
 
@@ -210,7 +210,7 @@ def perf(context, program, *options, output="perf.data"):
         raise Skip("no perf (linux-perf)")
     path = context.path(output)
     done = tally.run(context, [tool, "record", "-q", "-e", "cpu-clock", "-F", "999", *options, "-o", path, "--", program],
-                     env=dict(os.environ, HOME=context.folder))
+                     env=dict(os.environ, HOME=context.directory))
     if done.status or not os.path.exists(path):
         raise Skip(f"perf cannot record here: {done.errors.decode()[-200:].strip()}")
     return path
@@ -223,7 +223,7 @@ FRAME = re.compile(r"^\s+([0-9a-f]+) (.*) \((.*)\)$")
 def scripts(context, path):
     """What perf script prints: a list of (pid, tid, period, [(symbol, dso), the innermost first])."""
     done = tally.run(context, ["perf", "script", "--no-inline", "-i", path, "-F", "comm,pid,tid,period,ip,sym,dso"],
-                     env=dict(os.environ, HOME=context.folder))
+                     env=dict(os.environ, HOME=context.directory))
     context.equal(done.status, 0, done.text())
     samples = []
     for line in done.output.decode(errors="replace").splitlines():
@@ -310,12 +310,12 @@ def perf_packed_and_piped(context):
     check_sums(context, ids, imported(context, ids))
     with open(context.path("piped.data"), "wb") as file:  # what the program prints goes elsewhere
         done = subprocess.run(["perf", "record", "-q", "-e", "cpu-clock", "-F", "999", "-g", "-o", "-", "--", "sh", "-c",
-                               program + " > /dev/null"], stdout=file, stderr=subprocess.PIPE, check=False, cwd=context.folder,
-                              env=dict(os.environ, HOME=context.folder))
+                               program + " > /dev/null"], stdout=file, stderr=subprocess.PIPE, check=False, cwd=context.directory,
+                              env=dict(os.environ, HOME=context.directory))
     context.equal(done.returncode, 0, done.stderr)
     with open(context.path("piped.data"), "rb") as file:
         done = tally.run(context, [context.tally, "import", "-o", context.path("piped.tally"), "-"], stdin=file,
-                         env=dict(os.environ, HOME=context.folder))
+                         env=dict(os.environ, HOME=context.directory))
     context.equal(done.status, 0, done.text())
     check_sums(context, context.path("piped.data"), context.path("piped.tally"))
 

@@ -24,7 +24,7 @@ LOSSES = "SELECT number, sum(count) FROM losses WHERE number <> 15 GROUP BY 1"  
 
 
 def parts(context, *names):
-    made = tally.run(context, [context.program("make_export"), context.folder])
+    made = tally.run(context, [context.program("make_export"), context.directory])
     context.equal(made.status, 0, "make_export")
     return [context.path(name + ".tally") for name in names]
 
@@ -128,7 +128,7 @@ def what_does_not_go_together(context):
 def files_that_must_stay(context):
     sources = parts(context, "left", "right")
     before = {path: open(path, "rb").read() for path in sources}
-    for target, words in ((sources[1], "is to be merged, and cannot be the result"), (context.folder, "is no regular file"),
+    for target, words in ((sources[1], "is to be merged, and cannot be the result"), (context.directory, "is no regular file"),
                           (context.path("no/where"), "No such file or directory")):
         done = tally.run(context, [context.tally, "merge", "-o", target, *sources])
         context.check(done.status == 2 and words in done.errors.decode(), f"{target}: {done.text()}")

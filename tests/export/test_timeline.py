@@ -25,7 +25,7 @@ TRUTH = ((100, 0, 10, LOOP + ("quick_sort",) + LEAF), (100, 10000, 10, LOOP + ("
 
 
 def made(context, name="timed"):
-    done = tally.run(context, [context.program("make_export"), context.folder])
+    done = tally.run(context, [context.program("make_export"), context.directory])
     context.equal(done.status, 0, "make_export")
     return context.path(name + ".tally")
 
@@ -94,7 +94,7 @@ def the_page_has_it(context):
 @case
 def slots_of_a_long_recording_are_the_cells(context):
     """More samples than the page has slots for."""
-    done = tally.run(context, [context.program("make_export"), context.folder, "3000", "400000"])
+    done = tally.run(context, [context.program("make_export"), context.directory, "3000", "400000"])
     context.equal(done.status, 0, "make_export")
     profile = parts_of_page(export(context, "html", context.path("large.tally"), "--annotate", "0"))["profile"]
     times = profile["timeline"]

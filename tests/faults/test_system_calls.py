@@ -1,7 +1,7 @@
 """The Nth system call of tally fails, for every N, while it launches a program or attaches to one.
 
 Whatever fails: tally ends (no hang, no signal), the target either ran as ever or was never begun, stderr says what was
-wrong when tally's own status is given, what is left in the folder is a profile that opens, and nothing runs on.
+wrong when tally's own status is given, what is left in the directory is a profile that opens, and nothing runs on.
 strace injects the errors into tally alone, not into its children. Calls of the dynamic linker are left alone: what
 cannot load is not tally's to report.
 """
@@ -76,11 +76,11 @@ def remaining(context, name):
     """What was left behind; an empty journal only where it could not be emptied, looked at or removed."""
     known = ["trace", "profile", "profile.old"]
     known += ["profile-journal"] if name in ("ftruncate", "newfstatat", "unlink") else []
-    return sorted(left for left in os.listdir(context.folder) if left not in known)
+    return sorted(left for left in os.listdir(context.directory) if left not in known)
 
 
 def clean(context):
-    for name in os.listdir(context.folder):
+    for name in os.listdir(context.directory):
         os.unlink(context.path(name))
 
 
@@ -112,7 +112,7 @@ def run_injected(context, name, place, what):
     injection = ["-e", f"trace={name}", "-e", f"inject={name}:error={ERRORS[name]}:when={place}"]
     command = ["strace", "-qq", "-o", context.path("trace"), *injection, *command_line(context, what)]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               cwd=context.folder, start_new_session=True)
+                               cwd=context.directory, start_new_session=True)
     try:
         output, errors = process.communicate(timeout=30)
     except subprocess.TimeoutExpired:
@@ -137,7 +137,7 @@ def check_launch(context, name, place):
     context.check(result.status in (3, *OWN_FAILURE), f"{where}: {result.text()}")
     context.check(result.output in (b"", WHOLE), f"{where}: the target's output: {result.text()}")
     context.check(not left, f"{where}: left running: {left}")
-    context.equal(remaining(context, name), [], f"{where}: left in the folder")
+    context.equal(remaining(context, name), [], f"{where}: left in the directory")
     profile = check_profile(context, where)
     if result.status == 3:
         context.equal(result.output, WHOLE, f"{where}: output of a target that was run")
@@ -188,7 +188,7 @@ def attaching_survives_every_failing_call(context):
         result, left = run_injected(context, name, place, what)
         context.check(result.status in (0, *OWN_FAILURE), f"{where}: {result.text()}")
         context.check(not left, f"{where}: left running: {left}")
-        context.equal(remaining(context, name), [], f"{where}: left in the folder")
+        context.equal(remaining(context, name), [], f"{where}: left in the directory")
         if not check_profile(context, where) or result.status:
             check_message(context, result, where)
         context.check(target.poll() is None, f"{where}: the target ended")

@@ -12,8 +12,8 @@ import sys
 import tempfile
 
 program, output = sys.argv[1:]
-with tempfile.TemporaryDirectory() as folder:
-    debug, packed = os.path.join(folder, "debug"), os.path.join(folder, "debug.xz")
+with tempfile.TemporaryDirectory() as directory:
+    debug, packed = os.path.join(directory, "debug"), os.path.join(directory, "debug.xz")
     subprocess.run(["objcopy", "--only-keep-debug", "--strip-debug", program, debug], check=True)
     with open(debug, "rb") as plain, open(packed, "wb") as file:
         file.write(lzma.compress(plain.read(), check=lzma.CHECK_NONE))

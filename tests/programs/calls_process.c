@@ -5,7 +5,7 @@
  *   vfork COUNT     children that work in their parent's memory and then run an image
  *   spawn COUNT     posix_spawn
  *   memory COUNT    clone(CLONE_VM) without CLONE_THREAD, one at a time
- *   untraced COUNT  the same with CLONE_UNTRACED, which no tracer is told of
+ *   untraced COUNT  the same with CLONE_UNTRACED, which no tracer is notified of
  *   thread COUNT    a thread that is not the first runs the image
  *   children COUNT  threads that fork and end at once, while others are born: the children go on alone
  *   crowd COUNT     COUNT threads live together, and while they are born another one forks child after child

@@ -13,7 +13,7 @@
 #include "calls_truth.h"
 #include "truth.h"
 
-struct crew {
+struct pool {
     unsigned long calls;
     int (*by_pointer)(int);
     pthread_barrier_t begun;
@@ -41,22 +41,22 @@ TRUTH_FUNCTION int thread_down(int depth)
     return below;
 }
 
-TRUTH_FUNCTION int thread_round(struct crew *crew, int value)
+TRUTH_FUNCTION int thread_round(struct pool *pool, int value)
 {
     value = CALLS("thread_round", "thread_leaf", "direct", thread_leaf(value));
-    value = CALLS("thread_round", "thread_other", "indirect", crew->by_pointer(value));
+    value = CALLS("thread_round", "thread_other", "indirect", pool->by_pointer(value));
     __asm__ volatile("" : "+r"(value));
     return value;
 }
 
 TRUTH_FUNCTION void *thread_body(void *data)
 {
-    struct crew *crew = data;
+    struct pool *pool = data;
     int value = 0;
 
-    pthread_barrier_wait(&crew->begun);
-    for (unsigned long i = 0; i < crew->calls; i++)
-        value = CALLS("thread_body", "thread_round", "direct", thread_round(crew, value));
+    pthread_barrier_wait(&pool->begun);
+    for (unsigned long i = 0; i < pool->calls; i++)
+        value = CALLS("thread_body", "thread_round", "direct", thread_round(pool, value));
     CALLS("thread_body", "thread_down", "direct", thread_down(100));
     return NULL;
 }
@@ -67,32 +67,32 @@ TRUTH_FUNCTION void *thread_short(void *data)
 
     for (int i = 0; i < 3; i++)
         value = CALLS("thread_short", "thread_leaf", "direct", thread_leaf(value));
-    value = CALLS("thread_short", "thread_other", "indirect", ((struct crew *)data)->by_pointer(value));
+    value = CALLS("thread_short", "thread_other", "indirect", ((struct pool *)data)->by_pointer(value));
     __asm__ volatile("" : : "r"(value));
     return NULL;
 }
 
-static int fixed(struct crew *crew, long count)
+static int fixed(struct pool *pool, long count)
 {
     pthread_t *threads = calloc((size_t)count, sizeof *threads);
 
     if (threads == NULL)
         return 1;
-    pthread_barrier_init(&crew->begun, NULL, (unsigned)count + 1);
+    pthread_barrier_init(&pool->begun, NULL, (unsigned)count + 1);
     for (long i = 0; i < count; i++) {
         CALLS_COUNT("*", "thread_body", "");
-        if (pthread_create(&threads[i], NULL, thread_body, crew) != 0)
+        if (pthread_create(&threads[i], NULL, thread_body, pool) != 0)
             return 1;
     }
     calls_wait();
-    pthread_barrier_wait(&crew->begun);
+    pthread_barrier_wait(&pool->begun);
     for (long i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
     free(threads);
     return 0;
 }
 
-static int churn(struct crew *crew, long count)
+static int churn(struct pool *pool, long count)
 {
     pthread_t threads[16];
     pthread_attr_t attributes;
@@ -105,7 +105,7 @@ static int churn(struct crew *crew, long count)
 
         for (; wave < 16 && done < count; wave++, done++) {
             CALLS_COUNT("*", "thread_short", "");
-            if (pthread_create(&threads[wave], &attributes, thread_short, crew) != 0)
+            if (pthread_create(&threads[wave], &attributes, thread_short, pool) != 0)
                 return 1;
         }
         while (wave > 0)
@@ -127,15 +127,15 @@ TRUTH_FUNCTION void *thread_steady(void *data)
     return NULL;
 }
 
-static int outlive(struct crew *crew, long count)
+static int outlive(struct pool *pool, long count)
 {
     pthread_t steady;
 
     CALLS_COUNT("*", "thread_steady", "");
-    if (pthread_create(&steady, NULL, thread_steady, crew) != 0)
+    if (pthread_create(&steady, NULL, thread_steady, pool) != 0)
         return 1;
     usleep(1500000);
-    if (churn(crew, count) != 0)
+    if (churn(pool, count) != 0)
         return 1;
     usleep(100000);
     may_leave = 1;
@@ -143,13 +143,13 @@ static int outlive(struct crew *crew, long count)
 }
 
 struct link {
-    struct crew *crew;
+    struct pool *pool;
     long left;
 };
 
 TRUTH_FUNCTION void *thread_nested(void *data)
 {
-    struct link *link = data, next = {link->crew, link->left - 1};
+    struct link *link = data, next = {link->pool, link->left - 1};
     pthread_t thread;
     int made = 0;
 
@@ -166,18 +166,18 @@ TRUTH_FUNCTION void *thread_nested(void *data)
 
 int main(int argc, char **argv)
 {
-    struct crew crew = {.calls = argc > 3 ? strtoul(argv[3], NULL, 10) : 1000, .by_pointer = thread_other};
+    struct pool pool = {.calls = argc > 3 ? strtoul(argv[3], NULL, 10) : 1000, .by_pointer = thread_other};
     long count = argc > 2 ? atol(argv[2]) : 2;
-    struct link link = {&crew, count - 1};
+    struct link link = {&pool, count - 1};
     int failed = 1;
 
-    __asm__ volatile("" : "+m"(crew.by_pointer));
+    __asm__ volatile("" : "+m"(pool.by_pointer));
     if (argc > 1 && strcmp(argv[1], "fixed") == 0)
-        failed = fixed(&crew, count);
+        failed = fixed(&pool, count);
     else if (argc > 1 && strcmp(argv[1], "churn") == 0)
-        failed = churn(&crew, count);
+        failed = churn(&pool, count);
     else if (argc > 1 && strcmp(argv[1], "outlive") == 0)
-        failed = outlive(&crew, count);
+        failed = outlive(&pool, count);
     else if (argc > 1 && strcmp(argv[1], "nested") == 0)
         failed = CALLS("main", "thread_nested", "direct", thread_nested(&link)) != NULL;
     if (failed)

@@ -157,12 +157,13 @@ static struct pollfd *many(size_t *count)
 int main(int count, char **words)
 {
     long rounds = count == 3 ? strtol(words[1], NULL, 10) : 0, bad[3] = {0, 0, 0};
-    char folder[4096];
+    char directory[4096];
     size_t file_count;
     pthread_t other;
     sigset_t all, kept;
-    if (count != 3 || snprintf(folder, sizeof folder, "%s/ended.XXXXXX", words[2]) >= (int)sizeof folder ||
-        !mkdtemp(folder) || chdir(folder))
+    if (count != 3 ||
+        snprintf(directory, sizeof directory, "%s/ended.XXXXXX", words[2]) >= (int)sizeof directory ||
+        !mkdtemp(directory) || chdir(directory))
         return 2;
     make_way();
     struct pollfd *files = many(&file_count);
@@ -191,7 +192,7 @@ int main(int count, char **words)
     }
     unlink(fifo);
     rmdir("d");
-    if (chdir("/") || rmdir(folder))
+    if (chdir("/") || rmdir(directory))
         return 1;
     printf("ends %ld, goes on %ld, own mask %ld\n", bad[0], bad[1], bad[2]);
     return 0;

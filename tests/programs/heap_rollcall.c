@@ -13,7 +13,7 @@ static int others;
 static size_t volatile most = PTRDIFF_MAX; /* more than there is, and nobody is to know */
 
 /* errno is left as it was where nothing failed. */
-static void told(FILE *out, const char *name, const void *block, size_t alignment)
+static void reported(FILE *out, const char *name, const void *block, size_t alignment)
 {
     int number = errno;
     fprintf(out, "%s: %s, aligned %d, errno %d\n", name, block ? "a block" : "NULL",
@@ -48,53 +48,53 @@ static void resize_large(FILE *out)
 static void resize(FILE *out)
 {
     char *block = realloc(NULL, 100);
-    told(out, "realloc(NULL, 100)", block, 8);
+    reported(out, "realloc(NULL, 100)", block, 8);
     memset(block, 'r', 100);
     block = realloc(block, 300000);
-    told(out, "realloc(block, 300000)", block, 8);
+    reported(out, "realloc(block, 300000)", block, 8);
     fprintf(out, "kept: %d\n", holds(block, 'r', 100));
     errno = 77;
-    told(out, "realloc(block, too much)", realloc(block, most), 8);
+    reported(out, "realloc(block, too much)", realloc(block, most), 8);
     fprintf(out, "kept: %d\n", holds(block, 'r', 100));
     errno = 77;
     block = realloc(block, 50);
-    told(out, "realloc(block, 50)", block, 8);
+    reported(out, "realloc(block, 50)", block, 8);
     fprintf(out, "kept: %d\n", holds(block, 'r', 50));
     errno = 77;
     char *other = reallocarray(block, most, 4);
-    told(out, "reallocarray(block, overflow)", other, 8);
+    reported(out, "reallocarray(block, overflow)", other, 8);
     block = reallocarray(other ? other : block, 100, 30);
-    told(out, "reallocarray(block, 100, 30)", block, 8);
+    reported(out, "reallocarray(block, 100, 30)", block, 8);
     fprintf(out, "kept: %d, usable: %d\n", holds(block, 'r', 50), malloc_usable_size(block) >= 3000);
     errno = 77;
-    told(out, "realloc(block, 0)", realloc(block, 0), 8);
+    reported(out, "realloc(block, 0)", realloc(block, 0), 8);
     resize_large(out);
     free(reallocarray(NULL, 3, 5));
-    told(out, "reallocarray(NULL, 3, 5)", NULL, 8);
+    reported(out, "reallocarray(NULL, 3, 5)", NULL, 8);
 }
 
 static void align(FILE *out)
 {
     void *block = aligned_alloc(4096, 8192), *other = &block;
-    told(out, "aligned_alloc(4096, 8192)", block, 4096);
+    reported(out, "aligned_alloc(4096, 8192)", block, 4096);
     free(block);
     block = memalign(512, 3);
-    told(out, "memalign(512, 3)", block, 512);
+    reported(out, "memalign(512, 3)", block, 512);
     free(block);
-    told(out, "memalign(64, too much)", memalign(64, most), 64);
+    reported(out, "memalign(64, too much)", memalign(64, most), 64);
     fprintf(out, "posix_memalign(3): %d, left alone: %d\n", posix_memalign(&other, 3, 10), other == &block);
     fprintf(out, "posix_memalign(too much): %d\n", posix_memalign(&other, 64, most));
     fprintf(out, "posix_memalign(64, 10): %d\n", posix_memalign(&block, 64, 10));
     errno = 77;
-    told(out, "posix_memalign(64, 10)", block, 64);
+    reported(out, "posix_memalign(64, 10)", block, 64);
     free(block);
     block = valloc(10);
-    told(out, "valloc(10)", block, 4096);
+    reported(out, "valloc(10)", block, 4096);
     free(block);
     if (others)
         return;
     block = pvalloc(10);
-    told(out, "pvalloc(10)", block, 4096);
+    reported(out, "pvalloc(10)", block, 4096);
     fprintf(out, "usable: %d\n", malloc_usable_size(block) >= 4096);
     free(block);
 }
@@ -104,14 +104,14 @@ static void *call_all(void *context)
     FILE *out = context;
     errno = 77;
     void *block = malloc(0);
-    told(out, "malloc(0)", block, 8);
+    reported(out, "malloc(0)", block, 8);
     free(block);
-    told(out, "free(block)", NULL, 8);
+    reported(out, "free(block)", NULL, 8);
     free(NULL);
-    told(out, "free(NULL)", NULL, 8);
-    told(out, "malloc(too much)", malloc(most), 8);
+    reported(out, "free(NULL)", NULL, 8);
+    reported(out, "malloc(too much)", malloc(most), 8);
     block = calloc(1000, 77);
-    told(out, "calloc(1000, 77)", block, 8);
+    reported(out, "calloc(1000, 77)", block, 8);
     fprintf(out, "zeros: %d\n", holds(block, 0, 77000));
     memset(block, 'c', 77000);
     free(block);
@@ -120,7 +120,7 @@ static void *call_all(void *context)
     fprintf(out, "zeros again: %d\n", holds(block, 0, 77000));
     free(block);
     errno = 77;
-    told(out, "calloc(overflow)", calloc(most, 4), 8);
+    reported(out, "calloc(overflow)", calloc(most, 4), 8);
     fprintf(out, "malloc_usable_size(NULL): %zu\n", malloc_usable_size(NULL));
     resize(out);
     align(out);

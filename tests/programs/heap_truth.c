@@ -273,9 +273,9 @@ static void leave_orphan(char *self)
 /* The child's output is closed: nobody waits for it. */
 static void leave_idle(void)
 {
-    int told[2];
+    int reported[2];
     char byte;
-    if (pipe(told))
+    if (pipe(reported))
         _exit(3);
     pid_t child = fork();
     if (child < 0)
@@ -284,15 +284,15 @@ static void leave_idle(void)
         close(1);
         close(2);
         say();
-        close(told[0]);
-        if (write(told[1], "t", 1) != 1 || read(0, &byte, 1) != 0)
+        close(reported[0]);
+        if (write(reported[1], "t", 1) != 1 || read(0, &byte, 1) != 0)
             _exit(2);
         churn(slots[0], 8, 500);
         say();
         _exit(0);
     }
     churn(slots[0], 7, 500);
-    if (read(told[0], &byte, 1) != 1)
+    if (read(reported[0], &byte, 1) != 1)
         _exit(3);
     say();
 }

@@ -104,7 +104,7 @@ static unsigned machine(void)
     return header.e_machine;
 }
 
-static int start_dump(struct jit *jit, const char *folder)
+static int start_dump(struct jit *jit, const char *directory)
 {
     struct {
         uint32_t magic, version, total_size, machine, pad, pid;
@@ -112,7 +112,7 @@ static int start_dump(struct jit *jit, const char *folder)
     } header = {0x4A695444u, 1, sizeof header, machine(), 0, (uint32_t)getpid(), now_ns(), 0};
     int file;
 
-    snprintf(jit->path, sizeof jit->path, "%s/jit-%d.dump", folder, (int)getpid());
+    snprintf(jit->path, sizeof jit->path, "%s/jit-%d.dump", directory, (int)getpid());
     file = open(jit->path, O_RDWR | O_CREAT | O_TRUNC, 0600);
     if (file < 0)
         return -1;
@@ -146,9 +146,9 @@ static void dump_load(const struct jit *jit, jit_function function, const char *
     fwrite((const void *)(uintptr_t)function, size, 1, jit->dump);
 }
 
-static int announce_dump(struct jit *jit, const char *folder)
+static int announce_dump(struct jit *jit, const char *directory)
 {
-    if (start_dump(jit, folder) != 0)
+    if (start_dump(jit, directory) != 0)
         return -1;
     dump_load(jit, in_copy(jit, template_hot), "jit_hot(int)", 0);
     dump_load(jit, in_copy(jit, template_warm), "jit_warm", 1);

@@ -8,7 +8,7 @@
  *   killed    the same, ends by SIGKILL
  *   threads   four threads, without brk
  *   fork      a child that unmaps what it inherited, and maps memory of its own
- *   signals   a handler maps and unmaps a thousand times a second meanwhile; only own_last is told
+ *   signals   a handler maps and unmaps a thousand times a second meanwhile; only own_last is reported
  *   jumps     ... and leaves by a jump
  *   malloc    blocks for which malloc maps memory, in own_malloc
  *   wait      until its input ends */
@@ -239,7 +239,7 @@ static void churn(struct account *account, uint64_t seed, unsigned rounds, unsig
     }
 }
 
-/* --- what is told --- */
+/* --- what is reported --- */
 
 static int is_mapped(uint64_t start, uint64_t end)
 {

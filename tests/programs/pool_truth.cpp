@@ -1,4 +1,4 @@
-/* pool_truth - allocates from pools of its own, which are told of by --alloc-functions, and prints what of that a profile must have: a line
+/* pool_truth - allocates from pools of its own, which are named by --alloc-functions, and prints what of that a profile must have: a line
  * "bytes blocks live-bytes live-blocks" of functions called own_*.
  *
  * Pools take their memory from malloc, in large parts, inside the functions that are named: it does not count. Beside them the

@@ -58,7 +58,7 @@ extern "C" __attribute__((noinline)) void own_throw(unsigned kind, unsigned dept
     if (kind == 0)
         throw 42;
     if (kind == 1)
-        throw std::runtime_error("told");
+        throw std::runtime_error("reported");
     large value = {"large", 1.5};
     throw value;
 }
@@ -103,7 +103,7 @@ static void work(unsigned rounds, unsigned seed)
             caught = kind == 0 && number == 42;
             held = std::current_exception();
         } catch (const std::runtime_error &error) {
-            caught = kind == 1 && std::string("told") == error.what();
+            caught = kind == 1 && std::string("reported") == error.what();
             held = std::current_exception();
         } catch (const large &value) {
             caught = kind == 2 && value.number == 1.5 && strcmp(value.text, "large") == 0;

@@ -1,4 +1,4 @@
-/* truth.h - what every program of this folder has in common: it knows the truth about itself.
+/* truth.h - what every program of this directory has in common: it knows the truth about itself.
  *
  *   PROGRAM --truth [options]        prints the truth and ends
  *   PROGRAM [--seconds S] [options]  works for S seconds of its thread's CPU time (0.5)

@@ -244,7 +244,7 @@ class Frames:
 
 class Comparison:
     """differences: [(site, callee, tally's, callgrind's)]; aside: calls without call-frame information; unknown: calls that
-    tally counted without their caller; equal: edges that agree; calls: of those; told: edges that tally says it cannot
+    tally counted without their caller; equal: edges that agree; calls: of those; reported: edges that tally says it cannot
     count, and did not - two-byte jumps, callees it lists as uncovered - but every arrival of which it counted."""
 
     def __init__(self, trace, rows, outside=OUTSIDE, frames=None, uncovered=(), varying=()):
@@ -256,7 +256,7 @@ class Comparison:
         self.entries = {(path, entry(path)) for path in trace.executed}
         counted = self.counted(rows)
         made = self.made({callee for _, callee in counted} | set(self.unknown))
-        self.uncovered, self.varying, self.told = set(uncovered), set(varying), []
+        self.uncovered, self.varying, self.reported = set(uncovered), set(varying), []
         self.judge(counted, made)
 
     def place(self, place):
@@ -318,9 +318,9 @@ class Comparison:
         for difference in differences:
             callee = difference[1]
             named = callee in self.uncovered or is_short_jump(difference[0])
-            told = named and difference[2] < difference[3] and missing[callee] == self.unknown[callee]
-            (self.told if told else self.differences).append(difference)
-        for _, callee, _, _ in self.told:
+            reported = named and difference[2] < difference[3] and missing[callee] == self.unknown[callee]
+            (self.reported if reported else self.differences).append(difference)
+        for _, callee, _, _ in self.reported:
             self.unknown.pop(callee, None)
 
     def text(self, place):
@@ -340,7 +340,7 @@ class Comparison:
     def summary(self):
         kinds = ", ".join(f"{calls:,} {kind}" for kind, calls in sorted(self.kinds.items()))
         return (f"{self.equal} edges equal ({self.calls:,} calls: {kinds}), {len(self.differences)} differ, "
-                f"{sum(self.unknown.values()):,} calls without a caller, {len(self.told)} that tally says it leaves, {self.pads} jumps to landing pads, {len(self.aside)} edges of code without call-frame information")
+                f"{sum(self.unknown.values()):,} calls without a caller, {len(self.reported)} that tally says it leaves, {self.pads} jumps to landing pads, {len(self.aside)} edges of code without call-frame information")
 
 
 def read_uncovered(path):
@@ -365,8 +365,8 @@ def main(arguments):
     elif len(arguments) >= 3 and "--" in arguments:
         split = arguments.index("--")
         command = arguments[split + 1:]
-        with tempfile.TemporaryDirectory() as folder:
-            trace, profile = os.path.join(folder, "callgrind.out"), os.path.join(folder, "profile")
+        with tempfile.TemporaryDirectory() as directory:
+            trace, profile = os.path.join(directory, "callgrind.out"), os.path.join(directory, "profile")
             run_callgrind(command, trace)
             subprocess.run([arguments[0], "record", "--calls", "--no-time", "-o", profile, "--", *command],
                            check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=dict(os.environ, LD_BIND_NOW="1"))

@@ -57,14 +57,14 @@ def edges_by_process(profile):
 
 
 class Comparison:
-    """Truth beside a profile: `wrong` lines of text, `right` edges that agree, `told` those that do not, but to functions that
+    """Truth beside a profile: `wrong` lines of text, `right` edges that agree, `reported` those that do not, but to functions that
     tally itself says it does not see all calls of, and then fewer than were made."""
 
     def __init__(self, truth, got, by_process=False, kinds=True, uncovered=()):
         self.by_process, self.kinds = by_process, kinds
         self.wanted, self.found = collections.Counter(), collections.Counter()
         self.strange = collections.Counter()  # edges to functions of the truth that the truth does not have
-        self.wrong, self.right, self.told, self.uncovered = [], 0, [], set(uncovered)
+        self.wrong, self.right, self.reported, self.uncovered = [], 0, [], set(uncovered)
         self.read_truth(truth)
         for row in got:
             self.take(row)
@@ -101,7 +101,7 @@ class Comparison:
             if self.wanted[key] == self.found[key]:
                 self.right += self.wanted[key] > 0
             elif key[2] in self.uncovered and self.found[key] < self.wanted[key]:
-                self.told.append(show(key))
+                self.reported.append(show(key))
             else:
                 self.wrong.append(f"{show(key)}: counted {self.found[key]}, made {self.wanted[key]}")
         for key, calls in sorted(self.strange.items(), key=str):
@@ -121,8 +121,8 @@ def check(context, profile, by_process=False, kinds=True, least=1, may_miss=Fals
     got = edges_by_process(profile) if by_process else edges(profile)
     uncovered = {plain(name) for name, in profile.rows("select function from uncovered")}
     comparison = Comparison(truth, got, by_process, kinds, uncovered if may_miss else ())
-    if comparison.told:
-        context.note("not counted, as tally says: " + ", ".join(comparison.told))
+    if comparison.reported:
+        context.note("not counted, as tally says: " + ", ".join(comparison.reported))
     if not context.check(not comparison.wrong, "\n".join(comparison.wrong[:40])):
         context.note(profile.errors[:1500])
     context.check(comparison.right >= least, f"only {comparison.right} edges to compare")

@@ -28,12 +28,12 @@ def run(context, arguments, timeout=120, **options):
     if "input" in options:
         del options["stdin"]
     done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout, check=False,
-                          cwd=options.pop("cwd", context.folder), **options)
+                          cwd=options.pop("cwd", context.directory), **options)
     return Result(done.returncode, done.stdout, done.stderr)
 
 
 def record(context, command, options=(), name="profile", **extra):
-    """tally record, writing context.folder/name."""
+    """tally record, writing context.directory/name."""
     path = context.path(name)
     result = run(context, [context.tally, "record", "-o", path, *options, "--", *command], **extra)
     result.profile = path
@@ -56,7 +56,7 @@ def start(context, arguments, **options):
     options.setdefault("stdin", subprocess.DEVNULL)
     options.setdefault("stdout", subprocess.PIPE)
     options.setdefault("stderr", subprocess.PIPE)
-    process = subprocess.Popen(arguments, cwd=options.pop("cwd", context.folder), **options)
+    process = subprocess.Popen(arguments, cwd=options.pop("cwd", context.directory), **options)
     context.started.append(process)
     return process
 

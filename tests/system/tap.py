@@ -1,7 +1,7 @@
 """A small TAP runner: a test script names its cases with @case and ends with run().
 
 A case is a function of one argument, its Context. It calls context.check for what must hold (all failed checks of a
-case are reported) and raises Skip(why) when something is missing. Every case gets an empty folder of its own, removed
+case are reported) and raises Skip(why) when something is missing. Every case gets an empty directory of its own, removed
 afterwards. Usage of every script: test_NAME.py TALLY PROGRAMS [CASE...]
 
 A case below @long takes minutes, or repeats with more of the same what a short one shows: it runs in `make check-long` only
@@ -26,10 +26,10 @@ class Skip(Exception):
 
 
 class Context:
-    """What a case may use: the command, the folder of programs, a folder of its own."""
+    """What a case may use: the command, the directory of programs, a directory of its own."""
 
-    def __init__(self, tally, programs, folder, cache):
-        self.tally, self.programs, self.folder, self.cache = tally, programs, folder, cache
+    def __init__(self, tally, programs, directory, cache):
+        self.tally, self.programs, self.directory, self.cache = tally, programs, directory, cache
         self.failures, self.started = [], []
 
     def check(self, condition, text):
@@ -45,7 +45,7 @@ class Context:
             print("# " + line, flush=True)
 
     def path(self, name):
-        return os.path.join(self.folder, name)
+        return os.path.join(self.directory, name)
 
     def program(self, name):
         path = os.path.join(self.programs, name)
@@ -105,8 +105,8 @@ def need(*names):
 
 def run_case(function, tally, programs, cache):
     """(failures, why it was skipped)"""
-    folder = tempfile.mkdtemp(prefix="tally-system-")
-    context = Context(tally, programs, folder, cache)
+    directory = tempfile.mkdtemp(prefix="tally-system-")
+    context = Context(tally, programs, directory, cache)
     try:
         function(context)
         return context.failures, None
@@ -116,7 +116,7 @@ def run_case(function, tally, programs, cache):
         return context.failures + [traceback.format_exc()], None
     finally:
         context.reap()
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def report(number, name, failures, skipped):
@@ -140,8 +140,8 @@ def run():
     os.environ["LC_ALL"] = "C.UTF-8"
     for name in ("MALLOC_PERTURB_", "LD_LIBRARY_PATH"):  # meson sets them; programs are to run as they always do
         os.environ.pop(name, None)
-    folders = os.environ.get("PATH", "").split(":")  # one that we may not look into makes "not found" a "not permitted"
-    os.environ["PATH"] = ":".join(folder for folder in folders if os.access(folder, os.X_OK))
+    directories = os.environ.get("PATH", "").split(":")  # one that we may not look into makes "not found" a "not permitted"
+    os.environ["PATH"] = ":".join(directory for directory in directories if os.access(directory, os.X_OK))
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     print(f"1..{len(chosen)}", flush=True)
     if len(chosen) < len(CASES) and not only:

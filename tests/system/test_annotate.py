@@ -221,13 +221,13 @@ def program_that_has_changed(context):
 def source_elsewhere(context):
     profile = loops_profile(context)
     compiled = annotate(context, profile, "nest")["function"]["file"]
-    folder = os.path.dirname(compiled)
+    built = os.path.dirname(compiled)
     missing = annotate(context, profile, "nest", "--source-map", folder + "=/nonexistent")
     context.equal(missing["notes"], ["no source: /nonexistent/loops.c: No such file or directory; "
                                      "--source-map FROM=TO says where sources lie now"], "notes")
     os.mkdir(context.path("moved"))
     shutil.copy2(SOURCE, context.path("moved"))
-    found = annotate(context, profile, "nest", "--source-map", folder + "=" + context.path("moved"))
+    found = annotate(context, profile, "nest", "--source-map", built + "=" + context.path("moved"))
     context.equal(found["notes"], [], "notes with the right map")
     lines = marked_lines()
     context.check("/* nest_inner */" in own_line(found, lines["nest_inner"]).get("text", ""), "the text of the line")

@@ -81,7 +81,7 @@ def interrupt_detaches(context):
     process = tally.start_busy(context)
     before = state(process.pid)
     path = context.path("profile")
-    terminal = Terminal([context.tally, "record", "-o", path, "-p", str(process.pid)], context.folder)
+    terminal = Terminal([context.tally, "record", "-o", path, "-p", str(process.pid)], context.directory)
     time.sleep(1.0)
     terminal.type("\x03")
     context.equal(terminal.wait(10), 0, f"status ({terminal.seen!r})")
@@ -161,7 +161,7 @@ def no_such_process(context):
         context.equal(result.status, 2, f"status ({result.errors.decode()})")
         context.equal(len(result.errors.splitlines()), 1, f"lines on stderr: {result.errors}")
         context.check(str(pids[-1]).encode() in result.errors, f"the pid is not named: {result.errors}")
-        context.equal(os.listdir(context.folder), [], "left behind")
+        context.equal(os.listdir(context.directory), [], "left behind")
 
 
 @tap.case
@@ -171,14 +171,14 @@ def not_permitted(context):
     if not tally.reachable_by_nobody(context):
         raise tap.Skip("an unprivileged user cannot reach " + context.tally)
     process = tally.start_busy(context)
-    os.chmod(context.folder, 0o777)
+    os.chmod(context.directory, 0o777)
     result, _ = attach(context, [process.pid], [], **tally.as_nobody())
     context.equal(result.status, 2, f"status ({result.errors.decode()})")
     text = result.errors.decode()
     context.equal(len(text.splitlines()), 1, f"lines on stderr: {text}")
     context.check(any(word in text for word in ("perf_event_paranoid", "CAP_PERFMON", "CAP_SYS_PTRACE", "ptrace", "root")),
                   f"no setting is named: {text}")
-    context.equal(os.listdir(context.folder), [], "left behind")
+    context.equal(os.listdir(context.directory), [], "left behind")
     context.check(process.poll() is None, "the target has ended")
 
 
@@ -192,12 +192,12 @@ def system_wide_not_permitted(context):
     if os.geteuid() == 0:
         if not tally.reachable_by_nobody(context):
             raise tap.Skip("an unprivileged user cannot reach " + context.tally)
-        os.chmod(context.folder, 0o777)
+        os.chmod(context.directory, 0o777)
         options = tally.as_nobody()
     result = tally.run(context, [context.tally, "record", "-o", context.path("profile"), "--duration", "0.5", "-a"], **options)
     context.equal(result.status, 2, f"status ({result.errors.decode()})")
     context.check(b"perf_event_paranoid" in result.errors, f"the setting is not named: {result.errors}")
-    context.equal(os.listdir(context.folder), [], "left behind")
+    context.equal(os.listdir(context.directory), [], "left behind")
 
 
 @tap.case

@@ -16,7 +16,7 @@ FOOT = "q quit"
 
 
 def browse(context, *options, profile=PROFILE, **how):
-    screen = Screen([context.tally, "browse", *options, profile], context.folder, **how)
+    screen = Screen([context.tally, "browse", *options, profile], context.directory, **how)
     context.check(screen.shows(FOOT), f"nothing was drawn: {screen.lines()} {screen.raw!r}")
     return screen
 
@@ -120,7 +120,7 @@ tap.cases(["interrupt", "terminate", "hang_up"],
 def stop_and_continue(context):
     """Ctrl-Z gives the terminal back to the shell; fg draws everything again."""
     tap.need("bash")
-    screen = Screen(["bash", "--norc", "--noprofile", "-i"], context.folder, environment={"PS1": "ready> "})
+    screen = Screen(["bash", "--norc", "--noprofile", "-i"], context.directory, environment={"PS1": "ready> "})
     context.check(screen.shows("ready>"), "no shell")
     screen.type(f"{context.tally} browse {PROFILE}\n")
     context.check(screen.shows(FOOT), "nothing was drawn")
@@ -187,14 +187,14 @@ def mistakes(context):
     """Said on an ordinary terminal, with nothing drawn."""
     for arguments, said in (([PROFILE, "--counter", "nonsense"], "no counter nonsense in this profile; it has"),
                             (["nowhere"], "nowhere: No such file")):
-        terminal = Terminal([context.tally, "browse", *arguments], context.folder)
+        terminal = Terminal([context.tally, "browse", *arguments], context.directory)
         context.check(terminal.expect(said), f"does not say {said}")
         context.equal(terminal.wait(), 2, "status")
         context.check(b"\x1b[?1049h" not in terminal.seen, "drew something")
         terminal.close()
     environment = dict(os.environ, LC_ALL="C.UTF-8")
-    for term in ("unheard-of", "dumb"):
-        terminal = Terminal(["env", "TERM=" + term, context.tally, "browse", PROFILE], context.folder, environment)
+    for term in ("undiscovered-of", "dumb"):
+        terminal = Terminal(["env", "TERM=" + term, context.tally, "browse", PROFILE], context.directory, environment)
         context.check(terminal.expect("cannot draw on a terminal of the kind " + term), f"{term}: does not say why it cannot draw")
         context.equal(terminal.wait(), 2, f"{term}: status")
         terminal.close()

@@ -66,7 +66,7 @@ def mix(name):
             comparison = calls.Comparison(by_callee(calls.truths(profile.output)), by_callee(calls.edges(profile)), uncovered=uncovered)
             context.check(not comparison.wrong, "\n".join(comparison.wrong))
             context.check(comparison.right >= 9, f"only {comparison.right} functions to compare")
-            context.note("not all counted, as tally says: " + ", ".join(comparison.told))
+            context.note("not all counted, as tally says: " + ", ".join(comparison.reported))
         else:
             calls.check(context, profile, least=12, may_miss=True)
     return run
@@ -78,10 +78,10 @@ tap.cases(BUILDS, mix)
 @tap.case
 def profile_guided(context):
     """Built with its own profile: cold halves with call-frame information of their own."""
-    flags = ["-O2", "-fprofile-update=atomic", "-fprofile-dir=" + context.folder]
+    flags = ["-O2", "-fprofile-update=atomic", "-fprofile-dir=" + context.directory]
     first = build(context, "gcc", "calls_mix.c", flags + ["-fprofile-generate"], "program")
     tally.run(context, [first, "100"])
-    program = build(context, "gcc", "calls_mix.c", ["-O2", "-fprofile-use", "-fprofile-dir=" + context.folder, "-Wno-missing-profile"], "program")
+    program = build(context, "gcc", "calls_mix.c", ["-O2", "-fprofile-use", "-fprofile-dir=" + context.directory, "-Wno-missing-profile"], "program")
     symbols = subprocess.run(["nm", program], stdout=subprocess.PIPE, check=True).stdout.decode()
     context.note("cold halves: " + ", ".join(line.split()[-1] for line in symbols.splitlines() if ".cold" in line or ".part" in line))
     calls.check(context, calls.counted(context, [program, "3000"]), least=20)
@@ -133,7 +133,7 @@ def go(context):
     """Its direct calls."""
     tap.need("go")
     program = context.path("program")
-    environment = dict(os.environ, HOME=context.folder, GOCACHE=context.path("cache"), GO111MODULE="off", CGO_ENABLED="0")
+    environment = dict(os.environ, HOME=context.directory, GOCACHE=context.path("cache"), GO111MODULE="off", CGO_ENABLED="0")
     result = tally.run(context, ["go", "build", "-o", program, os.path.join(PROGRAMS, "calls_go.go")], env=environment)
     if result.status != 0:
         raise tap.Skip("go does not work here: " + result.errors.decode(errors="replace")[-200:])

@@ -80,15 +80,15 @@ class Everything:
 
 @tap.case
 def comparison_sees_differences(context):
-    """One call more, one edge more, one caller not known: each is told."""
+    """One call more, one edge more, one caller not known: each is reported."""
     trace = callgrind_edges.parse(WRITTEN.splitlines())
     one, two = "/bin/one", "/lib/two.so"
     rows = [(8, "direct", (one, 0x1008), (one, 0x1100), "leaf"), (1, "indirect", (one, 0x1011), (two, 0x40), "far"),
             (5, "direct", (one, 0x1024), (one, 0x1100), "leaf"), (1, "tail", None, (two, 0x80), None),
             (3, "direct", (one, 0x1000), (two, 0x90), None)]
     comparison = callgrind_edges.Comparison(trace, rows, frames=Everything())
-    told = {(site, callee): (got, wanted) for site, callee, got, wanted in comparison.differences}
-    context.equal(told, {((one, 0x1004), (one, 0x1100)): (8, 7), ((one, 0x1104), (two, 0x80)): (0, 2),
+    reported = {(site, callee): (got, wanted) for site, callee, got, wanted in comparison.differences}
+    context.equal(reported, {((one, 0x1004), (one, 0x1100)): (8, 7), ((one, 0x1104), (two, 0x80)): (0, 2),
                          ((one, 0x1000), (two, 0x90)): (3, 0)}, "differences")
     context.equal(comparison.equal, 2, "edges that agree")
     context.equal(dict(comparison.unknown), {(two, 0x80): 1}, "calls without a caller")
@@ -96,15 +96,15 @@ def comparison_sees_differences(context):
 
 @tap.case
 def truth_sees_differences(context):
-    """What the other tests rely on: each kind of disagreement is told, and agreement is not."""
+    """What the other tests rely on: each kind of disagreement is reported, and agreement is not."""
     truth = [(1, "a", "b", "direct", 5), (2, "a", "b", "direct", 1), (1, "*", "c", "", 2), (1, "d", "b", "", 4)]
     right = [(None, "a", "b", "direct", 6), (None, "x", "c.part.0", "entry", 2), (None, "d(int)", "b", "tail", 4), (None, "m", "n", "direct", 9)]
     context.equal(calls.Comparison(truth, right).wrong, [], "complaints about what is right")
     context.equal(calls.Comparison(truth, right).right, 3, "edges that agree")
     for wrong, word in ((right[1:], "counted 0"), ([*right, (None, None, "b", "tail", 1)], "no such call"), ([*right, (None, "a", "b", "direct", 1)], "counted 7"),
                         ([(None, "a", "b", "indirect", 6), *right[1:]], "(indirect)")):
-        told = calls.Comparison(truth, wrong).wrong
-        context.check(told and any(word in line for line in told), f"{word} is not told: {told}")
+        reported = calls.Comparison(truth, wrong).wrong
+        context.check(reported and any(word in line for line in reported), f"{word} is not reported: {reported}")
     by_process = [(1, "a", "b", "direct", 5), (2, "a", "b", "direct", 1), (1, "x", "c", "", 2), (1, "d", "b", "", 4)]
     context.equal(calls.Comparison(truth, by_process, by_process=True).wrong, [], "complaints by process")
     by_process[0], by_process[1] = (1, "a", "b", "direct", 4), (2, "a", "b", "direct", 2)
@@ -128,7 +128,7 @@ def still_wrong(context, command, options, results, wrong, output):
     for extra in range(EXTRA_RUNS):
         if not wrong:
             break
-        callgrind_edges.run_callgrind(command, output, cwd=context.folder, timeout=200)
+        callgrind_edges.run_callgrind(command, output, cwd=context.directory, timeout=200)
         trace = callgrind_edges.read(output)
         results.append(counted(context, command, options, f"extra{extra}"))
         varying = callgrind_edges.varying(trace, [result.profile for result in results])
@@ -142,7 +142,7 @@ def compared(context, command, least, options=(), runs=1, status=0, resolvers=()
     `resolvers`, which ld.so makes before an object is ready."""
     tap.need("valgrind", "readelf")
     output = context.path("callgrind.out")
-    made = callgrind_edges.run_callgrind(command, output, cwd=context.folder, timeout=200)
+    made = callgrind_edges.run_callgrind(command, output, cwd=context.directory, timeout=200)
     context.equal(made.returncode, status, f"status of callgrind ({made.stderr[-500:]!r})")
     results = [counted(context, command, options, f"profile{run}") for run in range(runs)]
     for result in results:
@@ -245,9 +245,9 @@ def linkage(context):
 
 # --- gprof ---
 
-def gprof_calls(context, program, folder):
+def gprof_calls(context, program, directory):
     """{function: calls} of the call graph."""
-    text = subprocess.run(["gprof", "-b", "-q", program, os.path.join(folder, "gmon.out")], check=True,
+    text = subprocess.run(["gprof", "-b", "-q", program, os.path.join(directory, "gmon.out")], check=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout.decode()
     found = {}
     for line in text.splitlines():  # a function's own line: calls from others + calls of itself
@@ -264,7 +264,7 @@ def beside_gprof(context, compiler, source, arguments, least):
     built = tally.run(context, [compiler, "-O2", "-pg", "-no-pie", "-fno-pie", "-o", program, source])
     context.equal(built.status, 0, f"status of the compiler ({built.text()})")
     profile = calls.counted(context, [program, *arguments])
-    wanted = gprof_calls(context, program, context.folder)
+    wanted = gprof_calls(context, program, context.directory)
     got = {}
     for _, caller, callee, kind, number in calls.edges(profile):
         got[calls.plain(callee)] = got.get(calls.plain(callee), 0) + number

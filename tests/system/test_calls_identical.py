@@ -72,19 +72,19 @@ def compiler_of_bad_source(context):
 
 
 def repository(context):
-    folder = context.path("repository")
-    environment = dict(os.environ, HOME=context.folder, GIT_CONFIG_NOSYSTEM="1", GIT_AUTHOR_DATE="2026-01-01T00:00:00Z",
+    directory = context.path("repository")
+    environment = dict(os.environ, HOME=context.directory, GIT_CONFIG_NOSYSTEM="1", GIT_AUTHOR_DATE="2026-01-01T00:00:00Z",
                        GIT_COMMITTER_DATE="2026-01-01T00:00:00Z")
-    base = ["git", "-C", folder, "-c", "user.name=Test", "-c", "user.email=test@example.org"]
-    subprocess.run(["git", "init", "-q", folder], check=True, env=environment)
+    base = ["git", "-C", directory, "-c", "user.name=Test", "-c", "user.email=test@example.org"]
+    subprocess.run(["git", "init", "-q", directory], check=True, env=environment)
     for number in range(8):
         for name in range(12):
-            with open(os.path.join(folder, f"file{name}"), "w", encoding="utf-8") as file:
+            with open(os.path.join(directory, f"file{name}"), "w", encoding="utf-8") as file:
                 file.write("".join(f"line {i * number * (name + 1) % 977}\n" for i in range(4000)))
         subprocess.run(base + ["add", "-A"], check=True, env=environment)
         subprocess.run(base + ["commit", "-q", "-m", f"change {number}"], check=True, env=environment)
-    os.environ["HOME"] = context.folder
-    return folder
+    os.environ["HOME"] = context.directory
+    return directory
 
 
 @tap.case

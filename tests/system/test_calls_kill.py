@@ -49,7 +49,7 @@ def attach_again(context, pid, what):
 
 @tap.case
 def attached_and_killed(context):
-    """At random moments of attaching, counting and, being told to end, of detaching."""
+    """At random moments of attaching, counting and, being asked to end, of detaching."""
     source = random.Random(20261123)
     process = tally.start_busy(context, "threads", "4", "--together", "--forever")
     for number in range(KILLS):

@@ -62,7 +62,7 @@ def of_somebody_else(context):
     if not tally.reachable_by_nobody(context):
         raise tap.Skip("an unprivileged user cannot run this tally")
     process = tally.start_busy(context, "threads", "2", "--together", "--forever")
-    os.chmod(context.folder, 0o777)
+    os.chmod(context.directory, 0o777)
     refused(context, process.pid, ["ermi", "ptrace", "owner", "root"], **tally.as_nobody())
     context.check(process.poll() is None, "the target died")
 

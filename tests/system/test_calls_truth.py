@@ -33,7 +33,7 @@ def ten_thousand_threads(context):
 
 @tap.case
 def thread_that_outlives_many(context):
-    """Its running totals were written before so many others had ended that threads are not told apart any more."""
+    """Its running totals were written before so many others had ended that threads are not distinguished any more."""
     calls.check(context, calls.counted(context, [context.program("calls_threads"), "outlive", "400"]), least=3)
 
 
@@ -112,7 +112,7 @@ linkage("_ibt", {})
 
 @tap.case
 def dlopen(context):
-    """Constructors are counted, and two libraries at one address are told apart."""
+    """Constructors are counted, and two libraries at one address are distinguished."""
     plugins = [context.program(f"calls_plugin_{letter}.so") for letter in "ab"]
     profile = calls.counted(context, [context.program("calls_dlopen"), *plugins, "10"])
     calls.check(context, profile, least=16)
@@ -350,7 +350,7 @@ def stubs_of_an_earlier_recording(context):
     def counted(name):
         profile = calls.counted(context, ["gzip", "-n", "-c", text], name=name, env=environment)
         found = sorted(profile.rows("select caller, callee, kind, sum(calls) from edges group by 1, 2, 3"), key=str)
-        files = [os.path.join(folder, file) for folder, _, names in os.walk(cache) for file in names if file.endswith(".slab")]
+        files = [os.path.join(directory, file) for directory, _, names in os.walk(cache) for file in names if file.endswith(".slab")]
         return found, {file: os.stat(file) for file in files}
 
     first, kept = counted("first")

@@ -23,7 +23,7 @@ def environment(context):
     link = context.path("bin/tally")
     if not os.path.exists(link):
         os.symlink(context.tally, link)
-    return dict(os.environ, PATH=context.path("bin") + ":" + os.environ["PATH"], HOME=context.folder, LC_ALL="C.UTF-8")
+    return dict(os.environ, PATH=context.path("bin") + ":" + os.environ["PATH"], HOME=context.directory, LC_ALL="C.UTF-8")
 
 
 def bash(context, *words):
@@ -101,7 +101,7 @@ def in_zsh(context):
     tap.need("zsh")
     open(context.path("some.tally"), "w", encoding="ascii").close()
     setup = ["autoload -U compinit; compinit -u -D", 'eval "$(tally completion zsh)"', "PS1='ready> '; setopt no_beep", "clear"]
-    screen = Screen(["zsh", "-f", "-i"], context.folder, term="screen", environment=environment(context), columns=120, lines=50)
+    screen = Screen(["zsh", "-f", "-i"], context.directory, term="screen", environment=environment(context), columns=120, lines=50)
     for line in setup:
         screen.type(line + "\n")
     context.check(screen.shows("ready>"), f"no shell: {screen.lines()}")

@@ -19,7 +19,7 @@ def own(profile, pid):
 
 def same(context, profile, mode, output, processes=1, unseen=0):
     lines = [[int(word) for word in line.split()] for line in output.splitlines()]
-    context.equal(len(lines), processes, "processes that told")
+    context.equal(len(lines), processes, "processes that reported")
     for pid, *truth in lines:
         context.equal(own(profile, pid), truth[MODES.index(mode)], f"{mode}: bytes of {pid}")
     context.equal(profile.rows(UNSEEN), [(unseen,)], f"{mode}: blocks that were not looked at")

@@ -1,4 +1,4 @@
-"""Descriptors: programs behave as without Tally, and what is told is what /proc says, with every process accounted for."""
+"""Descriptors: programs behave as without Tally, and what is reported is what /proc says, with every process accounted for."""
 import os
 import re
 import subprocess
@@ -88,7 +88,7 @@ def check_name(context, link, row, what):
 def same_as_truth(context, profile, truth, what, exact=True):
     opened, raw, used = truth.read()
     found = descriptors(profile)
-    context.check(opened, f"{what}: the program told nothing")
+    context.check(opened, f"{what}: the program reported nothing")
     for pid, links in opened.items():
         rows = found.get(pid, {})
         context.equal(sorted(rows), sorted(links), f"{what}: numbers open in {pid}")
@@ -131,7 +131,7 @@ def every_function_static(context):
 
 @tap.case
 def every_function_with_calls(context):
-    """Exact calls follow the same processes, and are told of execs and objects first."""
+    """Exact calls follow the same processes, and are notified of execs and objects first."""
     rollcall(context, "fd_rollcall", PARTS, ["--calls"])
     rollcall(context, "fd_rollcall_static", ("results", "threads", "forks", "execs"), ["--calls"])
 
@@ -184,7 +184,7 @@ def forked(context):
 
 @tap.case
 def killed(context):
-    """What was open is told, with the names as far as they were seen."""
+    """What was open is reported, with the names as far as they were seen."""
     truth = Truth(context, "truth")
     profile = recorded(context, [context.program("fd_rollcall"), "killed"], status=137, truth=truth)
     opened, _, _ = truth.read()

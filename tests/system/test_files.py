@@ -24,14 +24,14 @@ def file_is_private(context):
     finally:
         os.umask(previous)
     context.equal(oct(mode(result.profile)), oct(0o600), "mode of the profile")
-    context.equal(os.listdir(context.folder), ["profile"], "files left")
+    context.equal(os.listdir(context.directory), ["profile"], "files left")
 
 
 @tap.case
 def default_name(context):
     result = tally.run(context, [context.tally, "record", "--", context.program("steady"), "5", "5"])
     context.equal(result.status, 42, f"status ({result.errors.decode()})")
-    context.equal(os.listdir(context.folder), ["tally.out"], "files left")
+    context.equal(os.listdir(context.directory), ["tally.out"], "files left")
     report = tally.run(context, [context.tally, "report"])
     context.equal(report.status, 0, f"status of report ({report.errors.decode()})")
     context.check(b"steady_" in report.output, f"the report says {report.output!r}")
@@ -42,7 +42,7 @@ def existing_profile_is_kept(context):
     quick(context, lines="10")
     first = tally.Profile(context, context.path("profile")).total()
     quick(context, lines="30")
-    context.equal(sorted(os.listdir(context.folder)), ["profile", "profile.old"], "files left")
+    context.equal(sorted(os.listdir(context.directory)), ["profile", "profile.old"], "files left")
     context.equal(tally.Profile(context, context.path("profile.old")).total(), first, "samples in the old one")
     quick(context, lines="5")
     context.check(tally.Profile(context, context.path("profile.old")).total() > first, "the older of the two was kept")
@@ -55,7 +55,7 @@ def failed_run_keeps_the_profile(context):
     total = tally.Profile(context, context.path("profile")).total()
     result = tally.record(context, ["tally-has-no-such-command"])
     context.equal(result.status, 127, "status")
-    context.equal(os.listdir(context.folder), ["profile"], "files left")
+    context.equal(os.listdir(context.directory), ["profile"], "files left")
     context.equal(tally.Profile(context, context.path("profile")).total(), total, "samples in the profile")
 
 
@@ -72,7 +72,7 @@ def other_files_are_not_overwritten(context):
         context.check(not os.path.exists(mark), "the target ran")
         with open(path, "rb") as file:
             context.check(file.read() == data, f"{name} was changed")
-    context.equal(sorted(os.listdir(context.folder)), ["data", "notes"], "files left")
+    context.equal(sorted(os.listdir(context.directory)), ["data", "notes"], "files left")
 
 
 @tap.case
@@ -92,12 +92,12 @@ def other_databases_are_not_overwritten(context):
 
 
 @tap.case
-def folder_or_missing_folder(context):
-    for path in (context.folder, context.path("none/profile")):
+def directory_or_missing_directory(context):
+    for path in (context.directory, context.path("none/profile")):
         result = tally.run(context, [context.tally, "record", "-o", path, "--", "true"])
         context.equal(result.status, 125, f"status for {path} ({result.errors.decode()})")
         context.check(path.encode() in result.errors, f"the path is not named: {result.errors}")
-    context.equal(os.listdir(context.folder), [], "files left")
+    context.equal(os.listdir(context.directory), [], "files left")
 
 
 @tap.case
@@ -114,7 +114,7 @@ def locked_while_recording(context):
     context.equal(report.status, 0, f"status of a report meanwhile ({report.text()})")
     result = tally.finish(first)
     context.equal(result.status, 42, f"status of the first ({result.errors.decode()})")
-    context.equal(os.listdir(context.folder), ["profile"], "files left")
+    context.equal(os.listdir(context.directory), ["profile"], "files left")
     context.check(tally.Profile(context, path).total() > 2e9, "the first recording is not whole")
 
 
@@ -176,12 +176,12 @@ def cache_is_private(context):
         os.umask(previous)
     context.equal(result.status, 42, f"status ({result.errors.decode()})")
     own = os.path.join(cache, "tally")
-    if not context.check(os.path.isdir(own), f"no cache folder; there is {os.listdir(cache)}"):
+    if not context.check(os.path.isdir(own), f"no cache directory; there is {os.listdir(cache)}"):
         return
-    context.equal(oct(mode(own)), oct(0o700), "mode of the cache folder")
-    for folder, _, names in os.walk(own):
+    context.equal(oct(mode(own)), oct(0o700), "mode of the cache directory")
+    for directory, _, names in os.walk(own):
         for name in names:
-            context.check(mode(os.path.join(folder, name)) & 0o077 == 0, f"others may read {name} in the cache")
+            context.check(mode(os.path.join(directory, name)) & 0o077 == 0, f"others may read {name} in the cache")
     context.check(any(names for _, _, names in os.walk(own)), "nothing was cached")
 
 
@@ -193,9 +193,9 @@ def spoilt_cache_does_no_harm(context):
     environment = dict(os.environ, XDG_CACHE_HOME=cache)
     tally.record(context, [context.program("recursion"), "--seconds", "0.3"], env=environment)
     for number, damage in enumerate((b"", b"\xff" * 5000, None)):
-        for folder, _, names in os.walk(cache):
+        for directory, _, names in os.walk(cache):
             for name in names:
-                path = os.path.join(folder, name)
+                path = os.path.join(directory, name)
                 with open(path, "r+b") as file:
                     file.truncate(os.path.getsize(path) // 2 if damage is None else 0)
                     file.write(damage or b"")
@@ -257,7 +257,7 @@ def report_leaves_the_profile_alone(context):
         context.check(profile.report(*options).strip() != "", f"report {options} is empty")
     after = os.stat(profile.path)
     context.equal((after.st_size, after.st_mtime_ns), (before.st_size, before.st_mtime_ns), "size and time of the profile")
-    context.equal(os.listdir(context.folder), ["profile"], "files left")
+    context.equal(os.listdir(context.directory), ["profile"], "files left")
 
 
 @tap.case

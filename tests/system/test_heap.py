@@ -28,7 +28,7 @@ def truth(context):
     return path, dict(os.environ, TRUTH=path)
 
 
-def told(path):
+def reported(path):
     """By pid: bytes, blocks, live bytes, live blocks, peak."""
     with open(path, encoding="utf-8") as file:
         rows = [[int(word) for word in line.split()] for line in file]
@@ -48,7 +48,7 @@ def counted(context, arguments, options=(), status=0, program="heap_truth"):
     path, environment = truth(context)
     profile = tally.recorded(context, [context.program(program), *arguments], ["--heap", "--no-time", *options], status=status,
                              env=environment)
-    return profile, told(path)
+    return profile, reported(path)
 
 
 def same(context, profile, truths, what):
@@ -70,7 +70,7 @@ def one_thread(context):
     profile, truths = counted(context, ["single"])
     same(context, profile, truths, "one thread")
     process, stacks = peak_of(profile)
-    context.equal(len(truths), 1, "processes that told")
+    context.equal(len(truths), 1, "processes that reported")
     context.equal(process, list(truths.values())[0][4], "the peak")
     context.equal(stacks, process, "what stacks held at the peak")
 
@@ -105,7 +105,7 @@ def eight_threads(context):
 def children(context):
     """A child of a fork counts for itself, and only what it allocates."""
     profile, truths = counted(context, ["fork"])
-    context.equal(len(truths), 2, "processes that told")
+    context.equal(len(truths), 2, "processes that reported")
     same(context, profile, truths, "fork")
 
 
@@ -116,7 +116,7 @@ def traced(pid):
 
 @tap.case
 def children_of_another_namespace(context):
-    """As in a container: a program and its children know themselves by small numbers, which are strangers' outside."""
+    """As in a container: a program and its children know themselves by small numbers, which are others' outside."""
     tap.need_root()
     tap.need("unshare")
     path, environment = truth(context)
@@ -125,8 +125,8 @@ def children_of_another_namespace(context):
         raise tap.Skip("no namespaces can be made: " + probe.stderr.decode().strip())
     script = f"{context.program('heap_truth')} fork; {context.program('heap_truth')} fork; true"
     profile = tally.recorded(context, ["unshare", "-p", "-f", "--kill-child", "sh", "-c", script], ["--heap", "--no-time"], env=environment)
-    context.equal(len(told(path)), 4, "processes that told")
-    sums = tuple(sum(row[i] for row in told(path).values()) for i in range(4))
+    context.equal(len(reported(path)), 4, "processes that reported")
+    sums = tuple(sum(row[i] for row in reported(path).values()) for i in range(4))
     context.equal(tuple(own(profile, name) for name in COUNTERS[:4]), sums, "bytes, blocks, live bytes and blocks of all")
     shell = tally.start(context, ["unshare", "-p", "-f", "--kill-child", "sh", "-c", "echo $$; while :; do /bin/true; done"], stdout=subprocess.PIPE)
     context.equal(shell.stdout.readline(), b"1\n", "the shell's number inside")
@@ -161,7 +161,7 @@ def without_children(context):
 def programs_started(context):
     for mode, programs in (("exec", 1), ("spawn", 2)):
         profile, truths = counted(context, [mode])
-        context.equal(len(truths), programs, f"{mode}: programs that told")
+        context.equal(len(truths), programs, f"{mode}: programs that reported")
         if mode == "exec":  # one number, two programs: what the first allocated is there too
             pid, (total, *_) = list(truths.items())[0]
             context.check(own(profile, "heap.total", pid) >= total, "exec: bytes of both programs")
@@ -172,10 +172,10 @@ def programs_started(context):
 
 @tap.case
 def children_that_exec(context):
-    """Each allocates and execs before it is heard of, and goes on: the program is not taken for the child that it was."""
+    """Each allocates and execs before it is discovered, and goes on: the program is not taken for the child that it was."""
     for options in ([], ["--calls"]):
         profile, truths = counted(context, ["children"], options)
-        context.equal(len(truths), 5, "children that told")
+        context.equal(len(truths), 5, "children that reported")
         same(context, profile, truths, f"children, {options}")
         gone = one(profile, "SELECT coalesce(sum(count), 0) FROM losses WHERE number = 19")
         context.equal(gone, 0, "processes that ended too soon")
@@ -183,10 +183,10 @@ def children_that_exec(context):
 
 @tap.case
 def child_left_alone(context):
-    """It is heard of only when all others of its family have gone."""
+    """It is discovered only when all others of its group have gone."""
     for options in ([], ["--calls"], ["--no-follow"]):
         profile, truths = counted(context, ["orphan"], options)
-        context.equal(len(truths), 2, "processes that told")
+        context.equal(len(truths), 2, "processes that reported")
         if "--no-follow" not in options:
             same(context, profile, truths, f"a child left alone, {options}")
         names = profile.rows("SELECT DISTINCT s.text FROM data_processes p JOIN data_strings s ON s.id = p.name")
@@ -197,7 +197,7 @@ def child_left_alone(context):
 def many_children(context):
     """More than ever were at one time; a shell forks for each command."""
     profile, truths = counted(context, ["many"])
-    context.equal(len(truths), 301, "processes that told")
+    context.equal(len(truths), 301, "processes that reported")
     sums = tuple(sum(row[i] for row in truths.values()) for i in range(4))
     context.equal(tuple(own(profile, name) for name in COUNTERS[:4]), sums, "bytes, blocks, live bytes and blocks of all")
     context.equal(one(profile, "SELECT coalesce(sum(count), 0) FROM losses WHERE number = 36"), 0, "children that found no room")
@@ -235,7 +235,7 @@ def deep_stacks(context):
     output = context.path("deep")
     result = tally.run(context, [context.tally, "record", "--heap", "--no-time", "-o", output, context.program("heap_truth"), "deep"],
                        env=environment)
-    profile, truths = tally.Profile(context, output), told(path)
+    profile, truths = tally.Profile(context, output), reported(path)
     same(context, profile, truths, "deep")
     blocks = list(truths.values())[0][1]
     context.equal(profile.losses(), {45: blocks}, "losses")
@@ -285,12 +285,12 @@ def attached(context):
     context.equal(agent_in(process.pid), [], "memory left in the program")
     process.stdin.close()
     context.equal(process.wait(60), 0, "its status")
-    context.equal(len(told(path)), 1, "what it told")
+    context.equal(len(reported(path)), 1, "what it reported")
 
 
 @tap.case
 def attached_with_time(context):
-    """The agent was mapped before events told of mappings: samples in it have its name, and their stacks do not end there.
+    """The agent was mapped before events reported mappings: samples in it have its name, and their stacks do not end there.
     Who is named twice is one process."""
     process = tally.start(context, [context.program("heap_truth"), "wait"], env=truth(context)[1], stdin=subprocess.PIPE)
     time.sleep(0.3)
@@ -362,14 +362,14 @@ def with_time(context):
     """Time and memory in one run, in one tree."""
     path, environment = truth(context)
     profile = tally.recorded(context, [context.program("heap_truth"), "threads"], ["--heap"], env=environment)
-    same(context, profile, told(path), "with time")
+    same(context, profile, reported(path), "with time")
     context.equal(one(profile, "SELECT count(*) FROM counters WHERE name IN ('time.cpu', 'time.user')"), 1, "counters of time")
     cut = one(profile, "SELECT coalesce(sum(count), 0) FROM losses WHERE number IN (4, 7, 17)")
     context.check(cut <= 2, f"{cut} samples' stacks end in code of ours")
     for mode, processes in (("fork", 3), ("orphan", 2)):
         path, environment = truth(context)
         profile = tally.recorded(context, [context.program("heap_truth"), mode], ["--heap"], env=environment)
-        same(context, profile, told(path), f"{mode}, with time")
+        same(context, profile, reported(path), f"{mode}, with time")
         context.equal(one(profile, "SELECT count(*) FROM data_processes"), processes, f"{mode}: processes")
 
 
@@ -379,11 +379,11 @@ def calls_between(profile):
 
 
 @tap.case
-def births(context):
+def creations(context):
     """Programs that threads start at the same time, by posix_spawn, vfork and fork: each is counted, with each collector beside it."""
     for options in ((), ("--function", "own_malloc"), ("--fds",), ("--calls",)):
         profile, truths = counted(context, [], options, program="heap_births")
-        context.equal(len(truths), 150, "programs that told")
+        context.equal(len(truths), 150, "programs that reported")
         same(context, profile, truths, f"started at once, {options}")
 
 
@@ -409,7 +409,7 @@ def with_calls(context):
     for mode in ("single", "threads", "fork", "spawn"):
         path, environment = truth(context)
         profile = tally.recorded(context, [context.program("heap_truth"), mode], ["--heap", "--calls"], env=environment)
-        same(context, profile, told(path), f"{mode}, with calls")
+        same(context, profile, reported(path), f"{mode}, with calls")
         if mode == "single":
             context.equal(calls_between(profile), calls_between(alone), "calls")
     path, environment = truth(context)

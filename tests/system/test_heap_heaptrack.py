@@ -16,7 +16,7 @@ ROWS = "WITH RECURSIVE c(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM c WHERE x 
 PROGRAMS = {
     "sqlite3": ["sqlite3", ":memory:", f"CREATE TABLE t(a, b); {ROWS} INSERT INTO t SELECT x, hex(x) || x FROM c; CREATE INDEX i ON t(b);"
                                        " SELECT count(*), sum(a), max(b) FROM t;"],
-    # Not -I: that takes no PYTHONHASHSEED. The folder of the case, whose files differ, is searched by neither.
+    # Not -I: that takes no PYTHONHASHSEED. The directory of the case, whose files differ, is searched by neither.
     "python3": ["/usr/bin/python3", "-B", "-s", "-S", "-c", "import sys\nsys.path.pop(0)\nimport json\nrows = [json.dumps({'a': [i] * 20, 'b': 'x' * i}) for i in range(3000)]\n"
                                                       "print(len(rows), sum(map(len, rows)))"],
 }

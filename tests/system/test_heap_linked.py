@@ -68,7 +68,7 @@ def with_statistics(allocator):
     return case
 
 
-def told(path):
+def reported(path):
     with open(path, encoding="utf-8") as file:
         return [[int(word) for word in line.split()] for line in file]
 
@@ -81,8 +81,8 @@ def with_truth(allocator):
             path = context.path("truth_" + mode)
             open(path, "w", encoding="utf-8").close()
             profile = tally.recorded(context, [program, mode], ["--heap", "--no-time"], status=status, env=dict(os.environ, TRUTH=path))
-            rows = told(path)
-            context.equal(len(rows), 2 if mode == "fork" else 1, f"{mode}: processes that told")
+            rows = reported(path)
+            context.equal(len(rows), 2 if mode == "fork" else 1, f"{mode}: processes that reported")
             for pid, *truth, peak in rows:
                 got = [own(profile, name, pid) for name in ("heap.total", "heap.count", "heap.live", "heap.live.count")]
                 context.equal(got, truth, f"{mode}: bytes, blocks, live bytes and blocks")

@@ -25,7 +25,7 @@ def counted(context, program, way, kinds=tuple(KINDS), environment=(), options=(
         profile = tally.recorded(context, [context.program(program), way], ["--heap", "--no-time", f"--heap-overhead={kind}", *options],
                                  env=dict(os.environ, **dict(environment)))
         truths = [[int(word) for word in line.split()] for line in profile.output.splitlines()]
-        context.equal(len(truths), 2, "processes that told")
+        context.equal(len(truths), 2, "processes that reported")
         for pid, asked, taken, live_asked, live_taken, blocks in truths:
             got = tuple(own(profile, name, pid) for name in ("heap.total", "heap.live", "heap.count"))
             context.equal(got, (KINDS[kind](asked, taken), KINDS[kind](live_asked, live_taken), blocks), f"{kind}: bytes, live bytes, blocks")

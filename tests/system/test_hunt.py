@@ -17,7 +17,7 @@ INTERRUPTED, RESTED = 30, 66
 ALL = ["--heap", "--fds", "--throws", "--function", "own_*"]
 
 
-def told(output):
+def reported(output):
     words = output.decode().split() if isinstance(output, bytes) else output.split()
     return {name: int(value) for name, value in zip(words[::2], words[1::2], strict=True)}
 
@@ -36,7 +36,7 @@ def thrown(profile):
 
 def hunted(context, arguments, options):
     profile = tally.recorded(context, [context.program("hunt"), *arguments], ["--no-time", *options], timeout=PATIENCE)
-    said = told(profile.output)
+    said = reported(profile.output)
     got = {"blocks": counted(profile, "heap.count"), "bytes": counted(profile, "heap.total"),
            "live-blocks": counted(profile, "heap.live.count"), "live": counted(profile, "heap.live")}
     return profile, said, got
@@ -60,7 +60,7 @@ def crowd(context):
 def without_tally(context):
     """The program by itself: what follows is none of its own faults."""
     result = tally.run(context, [context.program("hunt"), *crowd(context)], timeout=PATIENCE)
-    context.equal((result.status, told(result.output)["children"]), (0, 12), f"the program: {result.text()}")
+    context.equal((result.status, reported(result.output)["children"]), (0, 12), f"the program: {result.text()}")
 
 
 @tap.case
@@ -98,7 +98,7 @@ def under_signals(context):
     take longer, timed, than from one signal to the next."""
     for arguments in (["1000000", "100"], ["1000000", "0", "4"], ["100000", "500"]):
         profile = tally.recorded(context, [context.program("storm"), *arguments], ["--no-time", "--function", "own_*"], timeout=PATIENCE)
-        said, counted, losses = told(profile.output), counted_calls(profile), profile.losses()
+        said, counted, losses = reported(profile.output), counted_calls(profile), profile.losses()
         rested, made = losses.get(RESTED, 0), said["own_step"]
         context.check(made - rested <= counted.get("own_step", 0) <= made, f"calls that no handler made: {counted} of {made}, {rested} lost")
         context.equal(sum(counted.values()) + losses.get(INTERRUPTED, 0) + rested, sum(said.values()), "calls, with those lost")
@@ -123,7 +123,7 @@ def come_and_go(context):
         done += not refused
     output, errors = process.communicate(timeout=PATIENCE)
     context.equal(process.returncode, 0, f"its status ({errors})")
-    context.equal(told(output)["children"], 12, "children that ended well")
+    context.equal(reported(output)["children"], 12, "children that ended well")
     tally.check_rounds(context, done, VISITS * TIMES)
 
 

@@ -109,7 +109,7 @@ def own_hooks(context):
 
 @tap.case
 def hooks_that_are_one(context):
-    """Static, with glibc's: enter cannot be told from exit, which is said; the program is left alone."""
+    """Static, with glibc's: enter cannot be distinguished from exit, which is said; the program is left alone."""
     profile = recorded(context, [context.program("instrumented_rollcall_shared"), "plain"])
     context.equal(counted(profile), {}, "calls")
     context.check("one function (static glibc)" in profile.errors, profile.errors)

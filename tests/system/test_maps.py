@@ -20,7 +20,7 @@ def own(profile, counter, function, pid):
         f" WHERE s.text = '{counter}' AND f.function = '{function}' AND p.pid = {pid}")
 
 
-def told(output):
+def reported(output):
     return [[int(word) for word in line.split()] for line in output.splitlines()]
 
 
@@ -34,8 +34,8 @@ def same(context, profile, truths, what):
 
 def counted(context, mode, processes=1, status=0, program="map_truth", options=()):
     profile = tally.recorded(context, [context.program(program), mode], ["--heap", "--no-time", *options], status=status)
-    truths = told(profile.output)
-    context.equal(len(truths), processes, f"{mode}: processes that told")
+    truths = reported(profile.output)
+    context.equal(len(truths), processes, f"{mode}: processes that reported")
     same(context, profile, truths, f"{program} {mode} {options}")
     return profile
 

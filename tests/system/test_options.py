@@ -39,9 +39,9 @@ SHORT = "i=0; while [ $i -lt 600 ]; do /bin/true; i=$((i+1)); done"
 def short_lives(context):
     """Processes shorter than a sampling period: seen by events of whole CPUs, or else counted as a loss, never silent."""
     for attempt in range(2):
-        stranger = tally.start_busy(context, "threads")
+        other = tally.start_busy(context, "threads")
         profile = tally.recorded(context, ["/bin/sh", "-c", SHORT], ["-F", "500"], name=f"profile{attempt}")
-        stranger.kill()
+        other.kill()
         samples, worth = samples_and_worth(profile)
         by_cpu = "a CPU, for the target" in profile.meta()["sampling"]
         context.note(f"{samples} samples of {worth:.0f}, {profile.meta()['sampling']}")
@@ -50,11 +50,11 @@ def short_lives(context):
             context.check(samples < 1.1 * worth + 3 * worth ** 0.5, f"{samples} samples of {worth:.0f}: more than there were")
         else:
             context.check(profile.losses().get(25, 0) > 0, "what was missed is not counted")
-            context.check("births_notice" in profile.meta(), "and not told")
+            context.check("births_notice" in profile.meta(), "and not reported")
         context.check(os.geteuid() or by_cpu, "root must have events of whole CPUs: " + profile.meta().get("births_notice", ""))
-        context.check("thread_work" not in profile.functions(), "samples of a stranger")
+        context.check("thread_work" not in profile.functions(), "samples of another process")
         pids = {row[0] for row in profile.rows("select pid from threads")}
-        context.check(stranger.pid not in pids, "a stranger among the processes")
+        context.check(other.pid not in pids, "another process among the processes")
 
 
 @tap.case
@@ -77,9 +77,9 @@ def what_goes_on(context):
             profile = tally.recorded(context, ["/bin/sh", "-c", LEAVES.format(left)], options, name=f"left{left}{len(options)}")
             for pid in profile.output.split():
                 os.kill(int(pid), signal.SIGKILL)
-            context.check(said in profile.errors, f"{options}: {left} left, and told: {profile.errors}")
+            context.check(said in profile.errors, f"{options}: {left} left, and reported: {profile.errors}")
         waited = tally.recorded(context, ["/bin/sh", "-c", "sleep 0.1 & wait"], options, name=f"none{len(options)}")
-        context.check("unrecorded" not in waited.errors, f"none left, and told: {waited.errors}")
+        context.check("unrecorded" not in waited.errors, f"none left, and reported: {waited.errors}")
 
 
 @tap.case

@@ -136,9 +136,9 @@ def debug_files_below_another_root(context):
         raise tap.Skip("the compiler gives no build-id")
     tally.run(context, ["objcopy", "--strip-all", program, stripped])
     tally.run(context, ["objcopy", "--only-keep-debug", program, debug])
-    folder = f"{root}/usr/lib/debug/.build-id/{build_id.group(1)[:2]}"
-    os.makedirs(folder)
-    shutil.copy(debug, f"{folder}/{build_id.group(1)[2:]}.debug")
+    directory = f"{root}/usr/lib/debug/.build-id/{build_id.group(1)[:2]}"
+    os.makedirs(directory)
+    shutil.copy(debug, f"{directory}/{build_id.group(1)[2:]}.debug")
     shutil.copy(stripped, root + "/program")
     for library in re.findall(r"(/\S+) \(0x", tally.run(context, ["ldd", program]).output.decode()):
         copy_into(root, library)
@@ -147,12 +147,12 @@ def debug_files_below_another_root(context):
 
 
 @tap.case
-def working_folder_and_relative_path(context):
-    """A program started by a relative path from a folder that tally is not in."""
-    folder = context.path("folder")
-    os.mkdir(folder)
-    shutil.copy(context.program("recursion"), os.path.join(folder, "copy"))
-    check_recursion(context, tally.recorded(context, ["sh", "-c", "cd folder && ./copy --seconds 0.5 30"]))
+def working_directory_and_relative_path(context):
+    """A program started by a relative path from a directory that tally is not in."""
+    directory = context.path("directory")
+    os.mkdir(directory)
+    shutil.copy(context.program("recursion"), os.path.join(directory, "copy"))
+    check_recursion(context, tally.recorded(context, ["sh", "-c", "cd directory && ./copy --seconds 0.5 30"]))
 
 
 @tap.case

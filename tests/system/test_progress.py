@@ -1,6 +1,6 @@
 """What is drawn while a command takes longer than half a second: on a terminal, and nowhere else.
 
-A profile is made large enough for its loading to be told of, and strace makes its loading slow, so that it takes as long as
+A profile is made large enough for its loading to be reported, and strace makes its loading slow, so that it takes as long as
 this on any machine.
 """
 import os
@@ -11,7 +11,7 @@ import tally
 import tap
 from terminal import Terminal
 
-MORE = 40000  # rows; loading is told of every few thousand
+MORE = 40000  # rows; loading is reported every few thousand
 SLOW = ["strace", "-qq", "-e", "trace=fcntl", "-e", "inject=fcntl:delay_enter=80000"]  # a database is locked some times
 
 
@@ -54,7 +54,7 @@ def drawn(text):
 def on_a_terminal(context):
     """How far it is, in per cent that grow, and wiped away before the command says anything."""
     for arguments in commands(context):
-        terminal = Terminal(slowed(context, arguments), context.folder, dict(os.environ, COLUMNS="80"))
+        terminal = Terminal(slowed(context, arguments), context.directory, dict(os.environ, COLUMNS="80"))
         status = terminal.wait(60)
         seen, what = terminal.seen, "tally " + " ".join(arguments[:2])
         terminal.close()
@@ -76,7 +76,7 @@ def names_of_a_recording(context):
     slow = ["strace", "-qq", "-e", "trace=access", "-e", "inject=access:delay_enter=500000"]
     counting = "i=0; while [ $i -lt 400000 ]; do i=$((i + 1)); done; exit 42"
     command = ["record", "-o", context.path("profile"), "--", "/bin/sh", "-c", counting]
-    terminal = Terminal(slowed(context, command, slow), context.folder)
+    terminal = Terminal(slowed(context, command, slow), context.directory)
     context.equal(terminal.wait(60), 42, "status")
     bars = re.findall(rb"looking up names \[(#*) *\] (\d+) of (\d+)", terminal.seen)
     context.check(bars, f"nothing was drawn in {tap.shorten(terminal.seen)}")
@@ -97,7 +97,7 @@ def not_elsewhere(context):
                       f"{what}: standard error has {tap.shorten(result.errors)}")
         context.check(b"loading" not in result.output and b"\r" not in result.output, f"{what}: standard output has it")
     arguments = ["report", "--no-pager", context.path("one")]
-    terminal = Terminal(["env", "TERM=dumb", *slowed(context, arguments)], context.folder)
+    terminal = Terminal(["env", "TERM=dumb", *slowed(context, arguments)], context.directory)
     context.equal(terminal.wait(60), 0, "status on a dumb terminal")
     context.check(b"loading" not in terminal.seen and b"\x1b" not in terminal.seen, f"a dumb terminal has {tap.shorten(terminal.seen)}")
     terminal.close()

@@ -79,10 +79,10 @@ class Client(threading.Thread):
 
 
 def started(context):
-    """A server on a socket in the case's folder, that keeps nothing on disk."""
+    """A server on a socket in the case's directory, that keeps nothing on disk."""
     path = context.path("socket")
     server = tally.start(context, ["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no",
-                                   "--dir", context.folder, "--daemonize", "no"])
+                                   "--dir", context.directory, "--daemonize", "no"])
     context.check(tally.wait_for(lambda: os.path.exists(path) or server.poll() is not None), "the server has no socket")
     if server.poll() is not None:
         raise AssertionError(f"the server ended: {server.communicate()}")

@@ -103,12 +103,12 @@ def growing_copies_lose_no_process(context):
 
 @tap.case
 def births_while_events_are_replaced(context):
-    """Children born one by one while events of whole CPUs take over: the end of each of them is heard of."""
+    """Children born one by one while events of whole CPUs take over: the end of each of them is discovered."""
     brood = "i=0; while [ $i -lt 60 ]; do sleep 0.1 & i=$((i+1)); done; wait"
     for run in range(RUNS_OF_FAMILIES):
         profile = tally.recorded(context, ["/bin/sh", "-c", brood], name=f"profile{run}")
-        born, unheard = profile.rows("select count(*), sum(end_ns = 0) from data_processes")[0]
-        context.equal((born, unheard), (61, 0), "processes, and those whose end was not heard of")
+        born, undiscovered = profile.rows("select count(*), sum(end_ns = 0) from data_processes")[0]
+        context.equal((born, undiscovered), (61, 0), "processes, and those whose end was not discovered")
 
 
 @tap.case
@@ -166,7 +166,7 @@ def generated_code_with_perf_map(context):
 
 @tap.case
 def generated_code_with_jitdump(context):
-    generated_code(context, "--jitdump", context.folder)
+    generated_code(context, "--jitdump", context.directory)
 
 
 @tap.case

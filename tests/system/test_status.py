@@ -32,23 +32,23 @@ def no_such_command(context):
         context.equal(result.status, 127, f"status of {command} ({result.errors.decode()})")
         context.equal(len(result.errors.splitlines()), 1, f"lines on stderr for {command}: {result.errors}")
         context.check(command.encode() in result.errors, "the message does not name the command")
-        context.equal(os.listdir(context.folder), [], "left behind")
+        context.equal(os.listdir(context.directory), [], "left behind")
 
 
 @tap.case
-def no_such_command_beside_a_closed_folder(context):
-    """A folder of PATH that may not be looked into makes nothing out of nothing."""
+def no_such_command_beside_a_closed_directory(context):
+    """A directory of PATH that may not be looked into makes nothing out of nothing."""
     options = tally.as_nobody() if os.geteuid() == 0 else {"env": dict(os.environ)}
     if os.geteuid() == 0 and not tally.reachable_by_nobody(context):
         raise tap.Skip("an unprivileged user cannot reach the command under test")
-    os.chmod(context.folder, 0o777)
+    os.chmod(context.directory, 0o777)
     closed = context.path("closed")
     os.mkdir(closed)
     os.chmod(closed, 0)
     options["env"]["PATH"] = f"{closed}:/bin"
     missing = tally.record(context, ["tally-has-no-such-command"], **options)
     context.equal(missing.status, 127, f"status of what is nowhere ({missing.errors.decode()})")
-    options["env"]["PATH"] = f"{closed}:{context.folder}"
+    options["env"]["PATH"] = f"{closed}:{context.directory}"
     with open(context.path("plain"), "w", encoding="utf-8"):
         pass
     refused = tally.record(context, ["plain"], **options)
@@ -60,11 +60,11 @@ def not_executable(context):
     path = context.path("plain")
     with open(path, "w", encoding="utf-8") as file:
         file.write("no program\n")
-    for command in (path, context.folder):
+    for command in (path, context.directory):
         result = tally.record(context, [command])
         context.equal(result.status, 126, f"status of {command} ({result.errors.decode()})")
         context.equal(len(result.errors.splitlines()), 1, f"lines on stderr: {result.errors}")
-        context.equal(os.listdir(context.folder), ["plain"], "left behind")
+        context.equal(os.listdir(context.directory), ["plain"], "left behind")
 
 
 @tap.case
@@ -100,7 +100,7 @@ def bad_options(context):
         context.equal(result.status, 2, f"status of {options} ({result.errors.decode()})")
         context.check(1 <= len(result.errors.splitlines()) <= 2, f"{options}: {result.errors}")
         context.equal(foreign_lines(result.errors), [], f"lines without a prefix for {options}")
-        context.equal(os.listdir(context.folder), [], f"left behind by {options}")
+        context.equal(os.listdir(context.directory), [], f"left behind by {options}")
 
 
 @tap.case
@@ -128,7 +128,7 @@ def error_stream_of_the_target(context):
 
 
 @tap.case
-def environment_and_folder_are_untouched(context):
+def environment_and_directory_are_untouched(context):
     command = ["sh", "-c", "env | grep -v '^_=' | sort; pwd; umask; ulimit -a; ls -l /proc/self/fd | wc -l; cat /proc/$$/status | grep -E 'Sig[PBIC]|Shd|Cap|NoNew|Seccomp:|TracerPid'"]
     wanted = tally.run(context, command).output.decode().splitlines()
     got = tally.record(context, command).output.decode().splitlines()
@@ -160,7 +160,7 @@ def nobody_reads_the_messages(context):
     read, write = os.pipe()
     os.close(read)
     process = subprocess.Popen([context.tally, "record", "-o", context.path("profile"), "--", context.program("steady"), "20", "10"],
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=write, cwd=context.folder)
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=write, cwd=context.directory)
     os.close(write)
     output, _ = process.communicate(timeout=30)
     context.equal(process.returncode, 42, "status")

@@ -15,7 +15,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 def record_on_terminal(context, command, options=()):
     path = context.path("profile")
-    return Terminal([context.tally, "record", "-o", path, *options, "--", *command], context.folder), tally.Profile(context, path)
+    return Terminal([context.tally, "record", "-o", path, *options, "--", *command], context.directory), tally.Profile(context, path)
 
 
 def readable(context, profile, function):
@@ -41,7 +41,7 @@ def messages_break_between_words(context):
     environment = dict(os.environ, COLUMNS="40")
     whole = tally.run(context, command, env=environment).errors.decode()
     context.equal(whole.count("\n"), 1, "lines in a file")
-    terminal = Terminal(command, context.folder, environment)
+    terminal = Terminal(command, context.directory, environment)
     terminal.wait()
     lines = terminal.seen.decode().replace("\r", "").splitlines()
     terminal.close()
@@ -82,7 +82,7 @@ def stop_and_continue(context):
     """Ctrl-Z stops tally and its target as one job of a real shell, fg goes on, and the time in between is not sampled."""
     tap.need("bash")
     path = context.path("profile")
-    shell = Terminal(["bash", "--norc", "--noprofile", "-i"], context.folder, dict(os.environ, PS1="ready> "))
+    shell = Terminal(["bash", "--norc", "--noprofile", "-i"], context.directory, dict(os.environ, PS1="ready> "))
     context.check(shell.expect("ready> "), "no shell")
     shell.type(f"{context.tally} record -o {path} -- {context.program('steady')} 150 10\n")
     context.check(shell.expect("line 40\\b"), "the target did not begin")
@@ -113,7 +113,7 @@ def background_job(context):
     """tally record ... & in an interactive shell does not stop by itself."""
     tap.need("bash")
     path = context.path("profile")
-    shell = Terminal(["bash", "--norc", "--noprofile", "-i"], context.folder, dict(os.environ, PS1="ready> "))
+    shell = Terminal(["bash", "--norc", "--noprofile", "-i"], context.directory, dict(os.environ, PS1="ready> "))
     context.check(shell.expect("ready> "), "no shell")
     shell.type(f"{context.tally} record -o {path} -- {context.program('steady')} 30 10 >/dev/null & wait $!; echo status=$?\n")
     match = shell.expect("status=(\\d+)")

@@ -23,7 +23,7 @@ def own(profile, function, pid):
 
 def same(context, profile, what):
     truths = [[int(word) for word in line.split()] for line in profile.output.splitlines()]
-    context.equal(len(truths), 2, f"{what}: processes that told")
+    context.equal(len(truths), 2, f"{what}: processes that reported")
     for pid, *counts in truths:
         context.equal([own(profile, function, pid) for function in OWN], counts, f"{what}: thrown, thrown again, passed on by {pid}")
     cut = one(profile, "SELECT coalesce(sum(count), 0) FROM losses WHERE number BETWEEN 30 AND 45 AND number <> 43")

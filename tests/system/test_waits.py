@@ -116,7 +116,7 @@ def threads_that_come(context):
         profile, truth = record(context, "waits", "come", options, "600")
         found = waited(profile, "wait_long")
         context.check(UNSEEN in profile.losses(), f"{options}: {profile.losses()}")
-        if options == REAL:  # where births are told
+        if options == REAL:  # where creations are reported
             context.check(found >= truth["wait_long"] - slack(profile), f"{found} of {truth}, losses {profile.losses()}")
 
 

@@ -33,25 +33,25 @@ def chromium():
 
 
 def node_modules():
-    """Where the packages are; installed once a build folder."""
+    """Where the packages are; installed once a build directory."""
     need("node", "npm")
-    folder = os.path.join(FOLDER, "node")
-    modules = os.path.join(folder, "node_modules")
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:  # tests of the page run side by side
+    directory = os.path.join(FOLDER, "node")
+    modules = os.path.join(directory, "node_modules")
+    os.makedirs(directory, exist_ok=True)
+    with open(os.path.join(directory, "lock"), "w", encoding="ascii") as lock:  # tests of the page run side by side
         fcntl.flock(lock, fcntl.LOCK_EX)
-        install(folder, modules)
+        install(directory, modules)
     return modules
 
 
-def install(folder, modules):
+def install(directory, modules):
     """The packages, unless they are there."""
     if os.path.isdir(os.path.join(modules, "axe-core")) and os.path.isdir(os.path.join(modules, "playwright-core")):
         return
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(os.path.join(HERE, name), folder)
+        shutil.copy(os.path.join(HERE, name), directory)
     try:
-        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder, timeout=120,
+        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=directory, timeout=120,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     except subprocess.TimeoutExpired as error:
         raise Skip("npm could not install playwright-core and axe-core in time") from error
@@ -65,7 +65,7 @@ def browse(context, *steps):
     os.makedirs(SHOTS, exist_ok=True)
     with open(plan, "w", encoding="utf-8") as stream:
         json.dump(steps, stream)
-    environment = dict(os.environ, HOME=context.folder, XDG_CONFIG_HOME=context.folder)
+    environment = dict(os.environ, HOME=context.directory, XDG_CONFIG_HOME=context.directory)
     done = subprocess.run(["node", os.path.join(HERE, "browser.mjs"), modules, program, plan], env=environment, timeout=100,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if not context.equal(done.returncode, 0, "browser.mjs: " + done.stderr.decode(errors="replace")[-800:]):
@@ -95,7 +95,7 @@ def export(context, profile, *options, name="page.html"):
 
 def made(context, name):
     """One of the profiles that the tests of exports are made with: always the same figures."""
-    done = tally.run(context, [MAKE_EXPORT, context.folder])
+    done = tally.run(context, [MAKE_EXPORT, context.directory])
     context.equal(done.status, 0, "make_export")
     return context.path(name + ".tally")
 

@@ -107,7 +107,7 @@ def periods_add_up_to_the_report(context):
 @case
 def a_large_profile_with_times(context):
     """Every function of the busiest period is there, and the page stays small."""
-    done = tally.run(context, [MAKE_EXPORT, context.folder, "100000", "400000"])
+    done = tally.run(context, [MAKE_EXPORT, context.directory, "100000", "400000"])
     context.equal(done.status, 0, "make_export")
     page = export(context, context.path("large.tally"))
     size = os.path.getsize(page)

@@ -141,7 +141,7 @@ def a_part_is_compared_with_that_part(context):
 
 @case
 def a_hundred_thousand_nodes(context):
-    done = tally.run(context, [MAKE_EXPORT, context.folder, "100000"])
+    done = tally.run(context, [MAKE_EXPORT, context.directory, "100000"])
     context.equal(done.status, 0, "make_export")
     page = export(context, context.path("large.tally"))
     size = os.path.getsize(page)

@@ -50,7 +50,7 @@ export function base(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1);
 }
 
-/** A moment of a recording `all` ns long, told so finely that moments `step` ns apart differ. */
+/** A moment of a recording `all` ns long, reported so finely that moments `step` ns apart differ. */
 export function moment(ns: number, all: number, step: number): string {
   const [unit, name] = all >= 1e9 ? [1e9, "s"] : [1e6, "ms"];
   return (ns / unit).toFixed(Math.min(Math.max(Math.ceil(-Math.log10(step / unit) - 1e-9), 0), 6)) + " " + name;

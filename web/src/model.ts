@@ -189,7 +189,7 @@ export class Model {
 
   // --- figures ---
 
-  /** Has the counter a period, of which figures can be told? Else these are of all the time. */
+  /** Has the counter a period, of which figures can be reported? Else these are of all the time. */
   isTimed(counter: number): boolean {
     return this.timeline?.has(counter) ?? false;
   }

@@ -27,7 +27,7 @@ export function link(place: Place, view: string, more: Record<string, string | u
 
 /** The same view with other options; `quiet`: not a step that "back" undoes. */
 export function change(place: Place, more: Record<string, string | undefined>, quiet = false): void {
-  const hash = write(place.view, { ...read().options, ...more }); // `place` is old until the change before was heard of
+  const hash = write(place.view, { ...read().options, ...more }); // `place` is old until the change before was discovered
   if (quiet) {
     history.replaceState(null, "", hash);
     dispatchEvent(new HashChangeEvent("hashchange"));

@@ -72,13 +72,13 @@ class Row:
         if self.root:
             tap.need_root()
         tap.need(*self.needs)
-        places = {"program": context.path(self.name), "folder": context.folder, "programs": context.programs, "sources": PROGRAMS}
+        places = {"program": context.path(self.name), "directory": context.directory, "programs": context.programs, "sources": PROGRAMS}
         if self.source:
             places["source"] = os.path.join(PROGRAMS, self.source)
             for line in self.compile.splitlines():
                 words = [word.format(**places) for word in shlex.split(line)]
                 tap.need(words[0])
-                done = subprocess.run(words, cwd=context.folder, check=False, stderr=subprocess.PIPE)
+                done = subprocess.run(words, cwd=context.directory, check=False, stderr=subprocess.PIPE)
                 if done.returncode != 0:
                     raise AssertionError(f"{' '.join(words)}: {done.stderr.decode()}")
         return [word.format(**places) for word in self.command]

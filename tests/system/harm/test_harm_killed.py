@@ -159,10 +159,10 @@ def answers(port):
 
 
 NGINX = """
-daemon off; master_process off; error_log {folder}/errors; pid {folder}/pid;
+daemon off; master_process off; error_log {directory}/errors; pid {directory}/pid;
 events {{ worker_connections 128; }}
-http {{ access_log off; client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder}; uwsgi_temp_path {folder};
-  scgi_temp_path {folder}; server {{ listen 127.0.0.1:{port}; root {folder}; }} }}
+http {{ access_log off; client_body_temp_path {directory}; proxy_temp_path {directory}; fastcgi_temp_path {directory}; uwsgi_temp_path {directory};
+  scgi_temp_path {directory}; server {{ listen 127.0.0.1:{port}; root {directory}; }} }}
 """
 
 
@@ -172,10 +172,10 @@ def nginx(context):
     tap.need("nginx", "ab")
     port = free_port()
     with open(context.path("conf"), "w", encoding="ascii") as file:
-        file.write(NGINX.format(folder=context.folder, port=port))
+        file.write(NGINX.format(directory=context.directory, port=port))
     with open(context.path("index.html"), "wb") as file:
         file.write(b"<p>a page</p>" * 100)
-    os.chmod(context.folder, 0o755)
+    os.chmod(context.directory, 0o755)
     server = tally.start(context, ["nginx", "-c", context.path("conf"), "-e", context.path("errors")])
     context.check(tally.wait_for(lambda: answers(port)), "no server")
     load = tally.start(context, ["sh", "-c", f"while ab -q -n 20000 -c 8 http://127.0.0.1:{port}/index.html; do :; done"],

@@ -28,7 +28,7 @@ ONE = {**harm.CALLS, **harm.AGENT, "function": ["--function", "own_work"]}
 del ONE["throws"]  # the program throws nothing
 
 
-def told(profile, mode):
+def reported(profile, mode):
     """How often own_work() and what is in it were done, as a mode counted it; of time sampled whether any was."""
     if mode == "calls":
         return profile.rows("select sum(calls) from edges where caller = 'main' and callee = 'own_work'")[0][0]
@@ -46,7 +46,7 @@ def twice(first):
     def run(context):
         """A process has one tally that changes it, also while that one is stopped; a second in whatever mode is refused, and so is its
         removal. The first one's figures are right."""
-        process = tally.start(context, [build(context, "told")], stdin=subprocess.PIPE)
+        process = tally.start(context, [build(context, "reported")], stdin=subprocess.PIPE)
         process.stdout.readline()
         pid = process.pid
         one = tally.start(context, record_of(context, first, "first", pid))
@@ -60,7 +60,7 @@ def twice(first):
             for command in [*others, [context.tally, "detach", "-p", str(pid)]]:
                 result = tally.run(context, command)
                 context.equal(result.status, 2, f"status of {command[1:3]} ({result.text()})")
-                context.check(b"is being recorded by tally" in result.errors, f"the reason is not told: {result.text()}")
+                context.check(b"is being recorded by tally" in result.errors, f"the reason is not reported: {result.text()}")
             say(process)
         one.send_signal(signal.SIGCONT)
         say(process)
@@ -68,7 +68,7 @@ def twice(first):
         result = tally.finish(one)
         context.equal(result.status, 0, f"status of the first ({result.text()})")
         context.check(not harm.ours(pid), "something stays in the program")
-        context.equal(told(tally.Profile(context, context.path("first")), first), True if first == "agent" else 4000, "what the first counted")
+        context.equal(reported(tally.Profile(context, context.path("first")), first), True if first == "agent" else 4000, "what the first counted")
         process.communicate()
         context.equal(process.returncode, 3, "status of the program")
     run.__name__ = f"twice_{first}"
@@ -91,7 +91,7 @@ class Debugged:
 
     def __init__(self, context, mode):
         self.context, self.mode = context, mode
-        name = "told" if mode == "calls" else "plain"  # tally holds what is never quiet
+        name = "reported" if mode == "calls" else "plain"  # tally holds what is never quiet
         self.process = tally.start(context, [build(context, name), "on"], stdin=subprocess.PIPE)
         self.process.stdout.readline()
         self.pid = self.process.pid
@@ -162,7 +162,7 @@ for who in DEBUGGERS:
 
 @tap.case
 def threads_alive_at_once(context):
-    """Each is counted, and its birth waits for nothing that grows with those before it: a full stop for every few took minutes."""
+    """Each is counted, and its creation waits for nothing that grows with those before it: a full stop for every few took minutes."""
     program, threads = build(context, "alive"), 5000
     alone = tally.run(context, [program, str(threads)])
     if alone.status == 77:
@@ -185,21 +185,21 @@ def other_namespaces(context):
     tap.need("unshare")
     program, profile = build(context, "plain"), context.path("namespace")
     record = f"{context.tally} record --no-time -o {profile}"
-    stranger = b"/proc belongs to another PID namespace"
+    other = b"/proc belongs to another PID namespace"
     for command in (f"{record} --calls -p $$", f"{record} --heap -p $$", f"{context.tally} record -o {profile} -p $$", f"{record} --calls -- {program}",
                     f"{context.tally} record -a -o {profile} --duration 0.1", f"{context.tally} detach -p $$"):
         result = tally.run(context, ["unshare", "--pid", "--fork", "sh", "-c", command + "; exit $?"])
         context.equal(result.status, 125 if " -- " in command else 2, f"status of {command} ({result.text()})")
-        context.check(stranger in result.errors, f"{command} says {result.errors!r}")
+        context.check(other in result.errors, f"{command} says {result.errors!r}")
     result = tally.run(context, ["unshare", "--pid", context.tally, "record", "--calls", "--no-time", "-o", profile, "--", program])
     context.check(result.status == 125 and b"born into another PID namespace" in result.errors, f"without a fork: {result.text()}")
     alone = tally.run(context, [program])
     for mode in MODES.values():
         result = tally.run(context, ["unshare", "--pid", "--fork", "--mount-proc", context.tally, "record", *mode, "-o", profile, "--", program])
         context.equal((result.status, result.output), (alone.status, alone.output), f"with a /proc of its own and {mode} ({result.text()})")
-    for command, why in (["unshare", "--pid", "--fork"], stranger), (["unshare", "--pid"], b"born into another PID namespace"):
-        told = tally.run(context, [*command, context.tally, "doctor"], timeout=60)
-        context.check(why in told.output, f"{command}: doctor says {told.output!r}")
+    for command, why in (["unshare", "--pid", "--fork"], other), (["unshare", "--pid"], b"born into another PID namespace"):
+        reported = tally.run(context, [*command, context.tally, "doctor"], timeout=60)
+        context.check(why in reported.output, f"{command}: doctor says {reported.output!r}")
     checks = json.loads(tally.run(context, ["unshare", "--pid", "--fork", context.tally, "doctor", "--json"]).output)["checks"]
     context.equal([check["remedy"] for check in checks if check["name"] == "processes"], ["sudo unshare --mount-proc tally record ..."], "remedy")
 
@@ -289,7 +289,7 @@ def is_traced(pid):
 
 @tap.case
 def child_that_is_recorded(context):
-    """A child that was followed from its birth is its tally's, also while nothing traces it."""
+    """A child that was followed from its creation is its tally's, also while nothing traces it."""
     process = tally.start(context, [build(context, "forker")])
     process.stdout.readline()
     recorder = tally.start(context, [context.tally, "record", "--no-time", "--calls", "-o", context.path("profile"), "-p", str(process.pid)])
@@ -301,7 +301,7 @@ def child_that_is_recorded(context):
     detached = tally.run(context, [context.tally, "detach", "-p", str(child)])
     second = tally.run(context, [context.tally, "record", "--calls", "--duration", "0.1", "-o", context.path("second"), "-p", str(child)])
     for result in (detached, second):
-        context.check(result.status == 2 and f"tally {recorder.pid}".encode() in result.errors, f"it is not told whose it is ({result.text()})")
+        context.check(result.status == 2 and f"tally {recorder.pid}".encode() in result.errors, f"it is not reported whose it is ({result.text()})")
     recorder.send_signal(signal.SIGINT)
     result = tally.finish(recorder)
     left = {pid: (harm.ours(pid), calls.changed_text(pid)) for pid in (process.pid, child)}

@@ -139,7 +139,7 @@ def dumps(context):
         found = writable_of(process.pid)
         return [name for name, flags in found if "dd" not in flags] if found else None
 
-    tally.wait_for(lambda: dumped() == [], 5)  # it is mapped first, and told then
+    tally.wait_for(lambda: dumped() == [], 5)  # it is mapped first, and reported then
     context.equal(dumped(), [], "what would be dumped")
     one.send_signal(2)
     one.communicate(timeout=30)

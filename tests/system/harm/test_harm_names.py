@@ -100,7 +100,7 @@ harm.row("readers_libunwind", source="readers.c", compile=READERS.format(flags="
 # What reads its return address sees the program's where its library is left out (tally-record(1)), and where memory is not counted.
 LEFT_OUT = ["--skip-image", "libc_malloc_debug.so*"]
 harm.row("traced", source="traced.c", compile="gcc -O1 -g -no-pie -o {program} {source}", status=0, files=["trace"],
-         command=["env", "LD_PRELOAD=libc_malloc_debug.so.0", "MALLOC_TRACE={folder}/trace", "{program}"],
+         command=["env", "LD_PRELOAD=libc_malloc_debug.so.0", "MALLOC_TRACE={directory}/trace", "{program}"],
          modes={"heap": ["--heap", *LEFT_OUT], "calls+heap": ["--calls", "--heap", *LEFT_OUT], "calls": ["--calls"], "fds": ["--fds"],
                 "function": ["--function", "main"]}, clean=lambda text: re.sub(rb"0x[0-9a-f]{6,}", b"", text))
 

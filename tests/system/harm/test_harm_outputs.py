@@ -7,8 +7,8 @@ import tally
 import tap
 
 
-def folder(context):
-    """A folder with a link to a profile that is not there yet, one to an empty file, and one to standard output."""
+def directory(context):
+    """A directory with a link to a profile that is not there yet, one to an empty file, and one to standard output."""
     os.symlink("absent", context.path("dangling"))
     with open(context.path("real"), "wb"):
         pass
@@ -18,7 +18,7 @@ def folder(context):
 
 
 def links(context):
-    return {name: os.readlink(context.path(name)) for name in os.listdir(context.folder) if os.path.islink(context.path(name))}
+    return {name: os.readlink(context.path(name)) for name in os.listdir(context.directory) if os.path.islink(context.path(name))}
 
 
 def is_profile(context, name):
@@ -29,7 +29,7 @@ def is_profile(context, name):
 @tap.case
 def links_stay(context):
     """What they lead to is written; twice, so that an older profile is there."""
-    folder(context)
+    directory(context)
     before = links(context)
     for _ in range(2):
         for name, leads_to in (("link", "real"), ("dangling", "absent")):
@@ -51,10 +51,10 @@ def links_stay(context):
 @tap.case
 def standard_output(context):
     """By name: a file behind it is written through, a pipe is for text only."""
-    folder(context)
+    directory(context)
     command = [context.tally, "record", "-o", "output", "--", context.program("recursion"), "--seconds", "0.2"]
     with open(context.path("plain"), "wb") as plain:
-        done = subprocess.run(command, cwd=context.folder, stdout=plain, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(command, cwd=context.directory, stdout=plain, stderr=subprocess.PIPE, check=False)
     context.equal(done.returncode, 0, f"status with a file behind it ({done.stderr!r})")
     is_profile(context, "plain")
     result = tally.run(context, [context.tally, "record", "-o", "output", "--", "true"])

@@ -25,9 +25,9 @@ class Births:
 
     def __init__(self, context, kind):
         tap.need("gcc")
-        program, self.file = context.path("births"), context.path("births.count")
+        program, self.file = context.path("creations"), context.path("creations.count")
         if not os.path.exists(program):
-            subprocess.run(["gcc", "-O1", "-g", "-pthread", "-o", program, os.path.join(harm.PROGRAMS, "births.c"), "-ldl"], check=True)
+            subprocess.run(["gcc", "-O1", "-g", "-pthread", "-o", program, os.path.join(harm.PROGRAMS, "creations.c"), "-ldl"], check=True)
         self.process = tally.start(context, [program, self.file, kind], stdin=subprocess.PIPE)
         self.process.stdout.readline()
         self.pid = self.process.pid
@@ -68,11 +68,11 @@ def stopped(kind, mode, how):
             one.send_signal(how)
             before = program.count()
             paces.append(program.pace(1.0))
-            context.check(tally.wait_for(lambda: program.count() > before), "no birth while tally is stopped")
+            context.check(tally.wait_for(lambda: program.count() > before), "no creation while tally is stopped")
             one.send_signal(signal.SIGCONT)
             time.sleep(0.2)
-        context.note(f"births in a second: {program.alone:.0f} alone, {paces} while tally was stopped")
-        context.check(max(paces) >= LEAST * program.alone, f"{max(paces):.0f} births in a second while tally was stopped, {program.alone:.0f} alone")
+        context.note(f"creations in a second: {program.alone:.0f} alone, {paces} while tally was stopped")
+        context.check(max(paces) >= LEAST * program.alone, f"{max(paces):.0f} creations in a second while tally was stopped, {program.alone:.0f} alone")
         one.send_signal(signal.SIGINT)
         context.equal(tally.finish(one).status, 0, "status of tally")
         context.check(not harm.ours(program.pid), "something stays in the program")
@@ -81,33 +81,33 @@ def stopped(kind, mode, how):
     return run
 
 
-for turn, births in enumerate(KINDS):
+for turn, creations in enumerate(KINDS):
     for name in MODES:
         for signal_number in (signal.SIGSTOP, signal.SIGTSTP):  # each kind, each mode and each signal has its turn
             short = name != "all" and turn % 2 == (name == "heap") ^ (signal_number == signal.SIGTSTP)
-            (tap.case if short else tap.long)(stopped(births, name, signal_number))
+            (tap.case if short else tap.long)(stopped(creations, name, signal_number))
 
 
-def recorded(births, mode):
+def recorded(creations, mode):
     def run(context):
-        """Nothing is wrong with Tally, and no birth waits until it gives up, as it would for an answer that another
+        """Nothing is wrong with Tally, and no creation waits until it gives up, as it would for an answer that another
         was given: then a loss tells of it."""
-        program = Births(context, births)
+        program = Births(context, creations)
         one = program.record(context, harm.MODES[mode])
         before = program.count()
-        context.check(tally.wait_for(lambda: program.count() >= before + 100), f"{program.count() - before} births of 100")
+        context.check(tally.wait_for(lambda: program.count() >= before + 100), f"{program.count() - before} creations of 100")
         one.send_signal(signal.SIGINT)
         context.equal(tally.finish(one).status, 0, "status of tally")
         program.end(context)
         losses = tally.Profile(context, context.path("profile")).losses()
-        context.equal((losses.get(UNANSWERED, 0), losses.get(MISSED, 0)), (0, 0), "births that were not answered, processes that were missed")
-    run.__name__ = f"births_recorded_{births}_{mode.replace('+', '_')}"
+        context.equal((losses.get(UNANSWERED, 0), losses.get(MISSED, 0)), (0, 0), "creations that were not answered, processes that were missed")
+    run.__name__ = f"births_recorded_{creations}_{mode.replace('+', '_')}"
     return run
 
 
-for births in KINDS:
+for creations in KINDS:
     for name in ("heap", "calls", "calls+heap"):
-        (tap.case if name == "calls+heap" else tap.long)(recorded(births, name))
+        (tap.case if name == "calls+heap" else tap.long)(recorded(creations, name))
 
 
 class Terminal:
@@ -137,7 +137,7 @@ class Terminal:
 
 @tap.case
 def terminal_that_is_stopped(context):
-    """Ctrl-S, or a connection that stands: the status line waits, and the program's births do not."""
+    """Ctrl-S, or a connection that stands: the status line waits, and the program's creations do not."""
     for mode in ("heap", "calls"):
         program = Births(context, "exec")
         command = [context.tally, "record", *MODES[mode], "-o", context.path("profile"), "-p", str(program.pid)]
@@ -151,9 +151,9 @@ def terminal_that_is_stopped(context):
         context.equal(terminal.process.wait(20), 0, f"status of tally, {mode} ({output!r})")
         context.check(b" samples" in output, f"no status line was drawn: {output!r}")
         losses = tally.Profile(context, context.path("profile")).losses()
-        context.note(f"births in a second: {program.alone:.0f} alone, {pace:.0f} while the terminal was stopped, {mode}")
-        context.equal((losses.get(UNANSWERED, 0), losses.get(MISSED, 0)), (0, 0), f"births that were not answered, processes that were missed, {mode}")
-        context.check(pace > 0, f"no birth while the terminal was stopped, {mode}")
+        context.note(f"creations in a second: {program.alone:.0f} alone, {pace:.0f} while the terminal was stopped, {mode}")
+        context.equal((losses.get(UNANSWERED, 0), losses.get(MISSED, 0)), (0, 0), f"creations that were not answered, processes that were missed, {mode}")
+        context.check(pace > 0, f"no creation while the terminal was stopped, {mode}")
         program.end(context)
 
 
@@ -173,11 +173,11 @@ def born_as(context, number):
     for _ in range(20):
         with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as last:
             last.write(str(number - 1))
-        stranger = tally.start(context, ["sleep", "60"])
-        if stranger.pid == number:
-            return stranger
-        stranger.kill()
-        stranger.communicate()
+        other = tally.start(context, ["sleep", "60"])
+        if other.pid == number:
+            return other
+        other.kill()
+        other.communicate()
     return None
 
 
@@ -191,17 +191,17 @@ def replaced_while_attaching(context, mode):
     early = not harm.inside(second.pid)
     second.kill()
     second.communicate()
-    stranger = born_as(context, second.pid) if early else None
+    other = born_as(context, second.pid) if early else None
     one.send_signal(signal.SIGCONT)
-    if stranger:
+    if other:
         one.communicate(timeout=60)
         context.check(one.returncode != 0, f"it was recorded with {mode}")
-        context.check(stranger.poll() is None and not harm.inside(stranger.pid), f"a stranger is written into with {mode}")
-    for process in (one, first, stranger):
+        context.check(other.poll() is None and not harm.inside(other.pid), f"another process is written into with {mode}")
+    for process in (one, first, other):
         if process:
             process.kill()
             process.communicate()
-    return stranger is not None
+    return other is not None
 
 
 @tap.case

@@ -8,8 +8,8 @@ import calls
 import tally
 import tap
 
-LATE = "\n".join(("gcc -O2 -g -rdynamic -o {program} {source} -ldl", "gcc -O2 -g -shared -fPIC -o {folder}/taker.so {sources}/late_taker.c",
-                  "gcc -O2 -g -shared -fPIC -o {folder}/other.so {sources}/late_other.c"))
+LATE = "\n".join(("gcc -O2 -g -rdynamic -o {program} {source} -ldl", "gcc -O2 -g -shared -fPIC -o {directory}/taker.so {sources}/late_taker.c",
+                  "gcc -O2 -g -shared -fPIC -o {directory}/other.so {sources}/late_other.c"))
 TRUTH = {("main", "asked"): 1000, ("asked", "inner"): 6000, ("run_taker", "asked"): 5000, ("run_taker", "taker_own"): 5000,
          ("run_other", "other_own"): 3000}
 WITH_CALLS = {name: mode for name, mode in harm.MODES.items() if "--calls" in mode}
@@ -31,7 +31,7 @@ def late_counts(context, profile, mode, _result):
     context.equal(profile.losses().get(26), None, f"images that are not counted in mode {mode}")
 
 
-harm.row("late_objects", source="late_main.c", compile=LATE, command=["{program}", "{folder}/taker.so", "{folder}/other.so"], modes=WITH_CALLS,
+harm.row("late_objects", source="late_main.c", compile=LATE, command=["{program}", "{directory}/taker.so", "{directory}/other.so"], modes=WITH_CALLS,
          short=["calls", "all"], check=late_counts, status=0)
 
 
@@ -48,7 +48,7 @@ def more_hooks_than_an_arena_holds(context):
         libraries.append(library)
     program = context.path("many_hooks")
     subprocess.run(["gcc", "-O1", "-g", "-pthread", "-o", program, os.path.join(harm.PROGRAMS, "many_hooks.c"), *libraries,
-                    f"-Wl,-rpath,{context.folder}"], check=True)
+                    f"-Wl,-rpath,{context.directory}"], check=True)
     alone = tally.run(context, [program])
     result = tally.record(context, [program], ["--calls", "--no-time"])
     context.equal((result.status, result.output), (alone.status, alone.output), "outcome")
@@ -75,7 +75,7 @@ def two_hundred_libraries(context):
         file.write("#include <stdio.h>\n" + "".join(f"int go_{number}(int);\n" for number in range(200)) + "int main(void)\n{\nlong sum = 0;\n"
                    + "".join(f"sum += go_{number}({number} + 1);\n" for number in range(200)) + 'printf("%ld\\n", sum);\nreturn 0;\n}\n')
     program = context.path("libraries")
-    subprocess.run(["gcc", "-O1", "-g", "-o", program, main, *libraries, f"-Wl,-rpath,{context.folder}"], check=True)
+    subprocess.run(["gcc", "-O1", "-g", "-o", program, main, *libraries, f"-Wl,-rpath,{context.directory}"], check=True)
     alone = tally.run(context, [program])
     result = tally.record(context, [program], ["--calls", "--no-time"])
     context.equal((result.status, result.output), (alone.status, alone.output), "outcome")

@@ -40,7 +40,7 @@ def programs(context, give):
     if not tally.reachable_by_nobody(context):
         raise tap.Skip("a plain user cannot run the command under test")
     plain, has = harm.Row("credentials", source="credentials.c").prepare(context)[0], context.path("has")
-    os.chmod(context.folder, 0o777)
+    os.chmod(context.directory, 0o777)
     shutil.copy(plain, has)
     give(has)
     if tally.run(context, [has], **tally.as_nobody()).output == NOBODY_WITHOUT_RIGHTS:

@@ -18,8 +18,8 @@ import tap
 MODES = {"calls": ["--calls"], "heap": ["--heap"], "fds": ["--fds"], "throws": ["--throws"], "function": ["--function", "*_first"],
          "all": ["--calls", "--heap", "--fds", "--throws", "--function", "*_first"]}
 LIBRARIES = {"malloc": "libc.so", "free": "libc.so", "open": "libc.so", "__cxa_throw": "libstdc++.so", "_Fork": "libc.so", "_dl_debug_state": "ld.so"}
-BELLS = ["_Fork", "_dl_debug_state"]  # functions that tell exact calls of births, and of objects
-PROBED = [name for name in LIBRARIES if name not in BELLS]
+DOORBELLS = ["_Fork", "_dl_debug_state"]  # functions that tell exact calls of creations, and of objects
+PROBED = [name for name in LIBRARIES if name not in DOORBELLS]
 FIRSTS = ["push_first", "sub_first", "lea_first"]
 AGENT_HOOKS = [("heap", "malloc"), ("fds", "open"), ("function", "push_first"), ("all", "free"), ("heap", "free"), ("throws", "__cxa_throw"),
                ("function", "sub_first"), ("function", "lea_first"), ("all", "open"), ("all", "sub_first")]
@@ -130,7 +130,7 @@ def modes():
 
 @tap.case
 def before_launched(context):
-    """Probes that are there when the program begins: everything else is counted, and what is not is told."""
+    """Probes that are there when the program begins: everything else is counted, and what is not is reported."""
     program, probe = build(context)
     for symbols in ([name] for name in (*FIRSTS, *PROBED)) if harm.LONG else (["push_first"], ["sub_first", "lea_first"], list(PROBED)):
         for mode in MODES:
@@ -140,9 +140,9 @@ def before_launched(context):
             context.equal((result.status, result.output), (0, b"begun\n0 wrong\n"), f"outcome with {symbols} in mode {mode} ({result.text()})")
             if mode == "calls" and symbols[0] in FIRSTS:
                 context.check(hits > 0, f"{symbols} were not hit any more in mode {mode}")
-                context.equal(losses(tally.Profile(context, result.profile)), len(symbols), f"places told with {symbols}")
+                context.equal(losses(tally.Profile(context, result.profile)), len(symbols), f"places reported with {symbols}")
             if mode == "heap" and "malloc" in symbols:
-                context.check(b"not hooked: malloc" in result.errors, f"nothing is told of malloc: {result.text()}")
+                context.check(b"not hooked: malloc" in result.errors, f"nothing is said of malloc: {result.text()}")
 
 
 @tap.case
@@ -216,7 +216,7 @@ def come_and_stay(context):
         process.send_signal(signal.SIGUSR1)  # its sites go to other stubs
         time.sleep(0.3)
         profile = end_record(context, one, mode)
-        context.check(losses(profile) > 0, f"nothing is told in mode {mode}")
+        context.check(losses(profile) > 0, f"nothing is reported in mode {mode}")
         context.equal(harm.ours(process.pid), [], f"memory after mode {mode}")
         context.equal(len(calls.changed_text(process.pid)), 1, f"changed texts after mode {mode}")
         time.sleep(0.1)
@@ -237,31 +237,31 @@ def come_to_hooks_and_gone(context):
     process.send_signal(signal.SIGUSR1)
     time.sleep(0.3)
     context.check(process.poll() is None, f"it ended: {process.poll()}")
-    context.check(losses(end_record(context, one, "calls")) > 0, "nothing is told")
+    context.check(losses(end_record(context, one, "calls")) > 0, "nothing is reported")
     before.same(context, process.pid, "after a probe that came and went")
     end(context, process, "with a probe that came to a hook and went")
 
 
 @tap.case
 def come_to_bells_and_gone(context):
-    """The same over the jumps that tell exact calls of births and of objects: the bell makes way, and nothing of either tool stays."""
+    """The same over the jumps that tell exact calls of creations and of objects: the doorbell makes way, and nothing of either tool stays."""
     program, probe = build(context, f"-Wl,--dynamic-linker={context.path('lib/ld.so')}")
     shutil.copy(next(path for path in ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-x86-64.so.2") if os.path.exists(path)), context.path("lib/ld.so"))
     process = begin(context, program)
     before = harm.Footprint(process.pid, True)
-    for symbol in BELLS:
+    for symbol in DOORBELLS:
         path = file_of(context, symbol)
         one = start_record(context, "calls", process.pid)
-        context.check(tally.wait_for(lambda: not is_file(process.pid, path, symbol), 20), f"there is no bell at {symbol}")
+        context.check(tally.wait_for(lambda: not is_file(process.pid, path, symbol), 20), f"there is no doorbell at {symbol}")
         tool = Probe(context, probe, [symbol])
-        context.check(tally.wait_for(lambda: is_file(process.pid, path, symbol), 10), f"the bell at {symbol} did not make way")
+        context.check(tally.wait_for(lambda: is_file(process.pid, path, symbol), 10), f"the doorbell at {symbol} did not make way")
         process.send_signal(signal.SIGUSR1)
         time.sleep(0.3)
         tool.end()
         profile = end_record(context, one, "calls")
-        context.check(losses(profile) > 0, f"nothing is told of {symbol}")
+        context.check(losses(profile) > 0, f"nothing is said of {symbol}")
         before.same(context, process.pid, f"after a probe of {symbol}")
-    end(context, process, "with probes that came to bells")
+    end(context, process, "with probes that came to doorbells")
 
 
 @tap.case
@@ -283,7 +283,7 @@ def come_to_agent_hooks(context):
             process.send_signal(signal.SIGUSR2)
             time.sleep(0.3)
             profile = end_record(context, one, mode)
-            context.check(losses(profile) > 0, f"nothing is told: {what}")
+            context.check(losses(profile) > 0, f"nothing is reported: {what}")
             context.equal(harm.ours(process.pid), [], f"memory: {what}")
             context.check(gone_first or tool.end() > 0, f"it was not hit ({hits}): {what}")
             if not context.check(process.poll() is None, f"it ended: {process.poll()}, {what}"):

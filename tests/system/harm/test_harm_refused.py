@@ -77,7 +77,7 @@ def counted(profile):
     return found | ({"calls"} if calls.edges(profile) else set())
 
 
-def told(context, result, path):
+def reported(context, result, path):
     """(parts that are counted, what is said)"""
     text = [line for line in result.errors.decode().splitlines() if line.startswith("tally: ")]
     if not os.path.exists(path):
@@ -103,7 +103,7 @@ def normal(context, mode):
     if mode not in NORMAL:
         path = context.path("normal")
         result = tally.run(context, [context.tally, "record", *MODES[mode], "-o", path, "--", build(context, "refused")])
-        NORMAL[mode] = told(context, result, path)[0]
+        NORMAL[mode] = reported(context, result, path)[0]
         wanted = {"agent": {"time"}, "all": {"calls", "heap", "fds", "function"}}.get(mode, {mode})
         context.check(wanted <= NORMAL[mode], f"only {NORMAL[mode]} in mode {mode} where nothing is refused ({result.text()})")
     return NORMAL[mode]
@@ -117,7 +117,7 @@ def is_explained(name, text):
 
 def judge(context, name, mode, result, path, what):
     """Counted or explained."""
-    found, text = told(context, result, path)
+    found, text = reported(context, result, path)
     context.check(not normal(context, mode) - found or is_explained(name, text), f"nothing is said of {normal(context, mode) - found} {what}: {result.text()}")
 
 

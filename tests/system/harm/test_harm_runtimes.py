@@ -14,7 +14,7 @@ harm.row("filter_by_syscall", source="filter.c", command=["{program}", "x"], sta
 
 
 def says_valgrind(context, profile, mode, result):
-    """What is not recorded is told, with the reason, and nothing is called exact or complete without a word of it."""
+    """What is not recorded is reported, with the reason, and nothing is called exact or complete without a word of it."""
     if mode == "time":
         return
     context.check(b"it is run by Valgrind" in result.errors, f"mode {mode} does not say why: {result.errors!r}")
@@ -142,24 +142,24 @@ harm.row("remembering", source="remembering.c", modes=THROUGH, short=["function"
          compile="gcc -O1 -no-pie -o {program} {source} -l:libunwind.a -llzma\nstrip {program}", needs=("/usr/include/x86_64-linux-gnu/libunwind.h",))
 
 
-LATE_GS = """gcc -O1 -g -shared -fPIC -o {folder}/object.so {sources}/late_gs_object.c
+LATE_GS = """gcc -O1 -g -shared -fPIC -o {directory}/object.so {sources}/late_gs_object.c
 gcc -O1 -g -pthread -o {program} {source} -ldl"""
-harm.row("late_gs", source="late_gs.c", compile=LATE_GS, command=["{program}", "{folder}/object.so"], modes=harm.MODES, status=4,
+harm.row("late_gs", source="late_gs.c", compile=LATE_GS, command=["{program}", "{directory}/object.so"], modes=harm.MODES, status=4,
          short=["calls", "heap", "all"])
-harm.row("late_gs_left_out", source="late_gs.c", compile=LATE_GS, command=["{program}", "{folder}/object.so"], status=4,
+harm.row("late_gs_left_out", source="late_gs.c", compile=LATE_GS, command=["{program}", "{directory}/object.so"], status=4,
          modes={"calls": ["--calls", "--calls-image", "late_gs_left_out"]})
 # Not "killed" nor "again": where Tally is killed before gs is set, nobody gives gs back, and what it leaves counts wherever the program's gs
 # leads. What is cleaned afterwards: unit/remains/clean.
-harm.row("late_gs_on", source="late_gs.c", compile=LATE_GS, command=["{program}", "{folder}/object.so", "on"], ways=["attached"],
+harm.row("late_gs_on", source="late_gs.c", compile=LATE_GS, command=["{program}", "{directory}/object.so", "on"], ways=["attached"],
          modes={**harm.CALLS, **harm.BOTH}, short=["calls"], seconds="1.5", restless=True)
-harm.row("late_gs_early", source="late_gs.c", compile=LATE_GS, command=["{program}", "{folder}/object.so", "early"], ways=["attached"],
+harm.row("late_gs_early", source="late_gs.c", compile=LATE_GS, command=["{program}", "{directory}/object.so", "early"], ways=["attached"],
          modes=harm.CALLS, seconds="1.5", restless=True)
 
 
 @tap.case
 def late_gs_at_once(context):
     """An object that is loaded while Tally comes in sets gs at once, and stubs are there in a moment."""
-    row = harm.Row("late_gs_at_once", source="late_gs.c", compile=LATE_GS, command=["{program}", "{folder}/object.so", "at_once"])
+    row = harm.Row("late_gs_at_once", source="late_gs.c", compile=LATE_GS, command=["{program}", "{directory}/object.so", "at_once"])
     command = row.prepare(context)
     for number in range(100 if harm.LONG else 20):
         process = tally.start(context, command, stdin=subprocess.PIPE)
@@ -176,9 +176,9 @@ def late_gs_big_image(context):
     the time that it takes to begin is no stop. Where the machine is busy a stop takes long by itself; not each time."""
     with open(context.path("big.S"), "w", encoding="utf-8") as file:
         file.write('.text\n.globl big\n.type big, @function\nbig: ret\n.skip 100 << 20\n.size big, . - big\n.section .note.GNU-stack,"",@progbits\n')
-    build = LATE_GS + " -Wl,--no-as-needed -L{folder} -lbig -Wl,-rpath,{folder}"
-    row = harm.Row("late_gs_big", source="late_gs.c", compile="gcc -shared -o {folder}/libbig.so {folder}/big.S\n" + build,
-                   command=["{program}", "{folder}/object.so", "on"])
+    build = LATE_GS + " -Wl,--no-as-needed -L{directory} -lbig -Wl,-rpath,{directory}"
+    row = harm.Row("late_gs_big", source="late_gs.c", compile="gcc -shared -o {directory}/libbig.so {directory}/big.S\n" + build,
+                   command=["{program}", "{directory}/object.so", "on"])
     program = row.prepare(context)
     command = [context.tally, "record", "--calls", "--no-time", "--calls-image", row.name, "-o", context.path("profile"), "--duration", "0.1"]
     shares = []

@@ -148,7 +148,7 @@ def nothing_inside(context, profile, mode, result):
     """What is left out is not counted, and a function in it that was asked for is a loss."""
     inside = profile.rows("select coalesce(sum(calls), 0) from calls where callee in ('work_fn', 'leaf_fn')")[0][0]
     context.equal(inside, 0, f"calls inside in mode {mode}")
-    context.equal(profile.losses().get(70, 0) > 0, mode in ("function", "all"), f"the function is told in mode {mode} ({result.text()})")
+    context.equal(profile.losses().get(70, 0) > 0, mode in ("function", "all"), f"the function is reported in mode {mode} ({result.text()})")
 
 
 harm.row("self_sum", source="self_sum.c", modes=skipped_modes(["--skip-image", "self_sum"]), ways=["launched", "attached", "killed", "again"], status=0,
@@ -197,7 +197,7 @@ def kept_for_good(function, mode):
         context.check(tally.wait_for(lambda: say(process, b"o") == b"taken" or one.poll() is not None), "no hook was taken over")
         one.send_signal(signal.SIGINT)
         result = tally.finish(one)
-        context.check(result.status == 2 and b"which stays" in result.errors, f"what stays is told: {result.text()}")
+        context.check(result.status == 2 and b"which stays" in result.errors, f"what stays is reported: {result.text()}")
         kept = harm.ours(pid)
         context.equal(say(process, b"b"), b"done", "answer when the hook is gone")
         for _ in range(2):

@@ -23,9 +23,9 @@ static void must_be(const char *path, const char *expected)
 static void test_links(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/tally-path-XXXXXX", *real = NULL;
-    assert_non_null(mkdtemp(folder));
-    assert_int_equal(chdir(folder), 0);
+    char directory[] = "/tmp/tally-path-XXXXXX", *real = NULL;
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(chdir(directory), 0);
     assert_int_equal(symlink("file", "link") | symlink("../nowhere/file", "away") |
                          symlink("link", "second") | symlink("right", "left") | symlink("left", "right"),
                      0);
@@ -45,7 +45,7 @@ static void test_links(void **state)
     fclose(file);
     assert_int_equal(unlink("link") | unlink("away") | unlink("second") | unlink("left") | unlink("right"),
                      0);
-    assert_int_equal(chdir("/") | rmdir(folder), 0);
+    assert_int_equal(chdir("/") | rmdir(directory), 0);
 }
 
 int main(void)

@@ -17,7 +17,7 @@
 #define LIBRARY "/lib/x86_64-linux-gnu/libc.so.6"
 
 struct place {
-    char root[64], folder[96], file[192];
+    char root[64], cache[96], file[192];
     struct elf_image *image;
 };
 
@@ -28,9 +28,9 @@ static int set_up(void **state)
     strcpy(place->root, "/tmp/test_cache.XXXXXX");
     if (mkdtemp(place->root) == NULL || elf_image_open(LIBRARY, &place->image, NULL) != BASE_OK)
         return -1;
-    snprintf(place->folder, sizeof place->folder, "%s/deep/tally", place->root);
+    snprintf(place->cache, sizeof place->cache, "%s/deep/tally", place->root);
     elf_build_id_format(elf_image_build_id(place->image), id);
-    snprintf(place->file, sizeof place->file, "%s/%s.rows", place->folder, id);
+    snprintf(place->file, sizeof place->file, "%s/%s.rows", place->cache, id);
     *state = place;
     return 0;
 }
@@ -51,7 +51,7 @@ static bool comes_from_cache(const struct place *place, uint64_t limit)
 {
     struct cfi_cache *cache;
     struct cfi_table table;
-    assert_int_equal(cfi_cache_open(place->folder, limit, &cache, NULL), BASE_OK);
+    assert_int_equal(cfi_cache_open(place->cache, limit, &cache, NULL), BASE_OK);
     assert_int_equal(cfi_table_open(cache, place->image, &table, NULL), BASE_OK);
     assert_true(table.rows.header->row_count > 10000);
     bool mapped = table.mapped;
@@ -66,7 +66,7 @@ static void the_second_time_it_is_mapped(void **state)
     struct stat status;
     assert_false(comes_from_cache(place, 1 << 30));
     assert_true(comes_from_cache(place, 1 << 30));
-    assert_int_equal(stat(place->folder, &status), 0);
+    assert_int_equal(stat(place->cache, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0700);
     assert_int_equal(stat(place->file, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0600);
@@ -109,19 +109,19 @@ static void what_others_may_write_is_not_used(void **state)
     assert_int_equal(chmod(place->file, 0620), 0);
     assert_false(comes_from_cache(place, 1 << 30)); /* replaced */
     assert_true(comes_from_cache(place, 1 << 30));
-    assert_int_equal(chmod(place->folder, 0770), 0);
+    assert_int_equal(chmod(place->cache, 0770), 0);
     assert_false(comes_from_cache(place, 1 << 30));
-    assert_int_equal(cfi_cache_open(place->folder, 1 << 30, &cache, &error), BASE_OK);
+    assert_int_equal(cfi_cache_open(place->cache, 1 << 30, &cache, &error), BASE_OK);
     assert_non_null(strstr(error.text, "others may write"));
     cfi_cache_close(cache);
-    assert_int_equal(chmod(place->folder, 0700), 0);
+    assert_int_equal(chmod(place->cache, 0700), 0);
     if (geteuid() != 0) {
-        fprintf(stderr, "# a folder of another user: needs root to make one, not checked\n");
+        fprintf(stderr, "# a directory of another user: needs root to make one, not checked\n");
         return;
     }
-    assert_int_equal(chown(place->folder, 12345, 12345), 0);
+    assert_int_equal(chown(place->cache, 12345, 12345), 0);
     assert_false(comes_from_cache(place, 1 << 30));
-    assert_int_equal(chown(place->folder, 0, 0), 0);
+    assert_int_equal(chown(place->cache, 0, 0), 0);
     assert_int_equal(chown(place->file, 12345, 12345), 0);
     assert_false(comes_from_cache(place, 1 << 30));
 }
@@ -141,10 +141,10 @@ static void links_are_not_followed(void **state)
 static unsigned count_files(const struct place *place)
 {
     unsigned count = 0;
-    DIR *folder = opendir(place->folder);
-    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+    DIR *stream = opendir(place->cache);
+    for (struct dirent *entry; (entry = readdir(stream)) != NULL;)
         count += entry->d_name[0] != '.';
-    closedir(folder);
+    closedir(stream);
     return count;
 }
 
@@ -152,7 +152,7 @@ static void write_old_file(const struct place *place, const char *name, size_t s
 {
     char path[256];
     struct timespec times[2] = {{time(NULL) - age, 0}, {time(NULL) - age, 0}};
-    snprintf(path, sizeof path, "%s/%s", place->folder, name);
+    snprintf(path, sizeof path, "%s/%s", place->cache, name);
     int file = open(path, O_WRONLY | O_CREAT, 0600);
     assert_true(file >= 0);
     assert_int_equal(ftruncate(file, (off_t)size), 0);
@@ -172,7 +172,7 @@ static void the_limit_holds_and_the_oldest_go(void **state)
     write_old_file(place, "cc.rows.new-1-1", 100000, 9000); /* left by a tally that died */
     assert_true(comes_from_cache(place, (uint64_t)status.st_size + 150000));
     assert_int_equal(count_files(place), 2);
-    snprintf(path, sizeof path, "%s/bb.rows", place->folder);
+    snprintf(path, sizeof path, "%s/bb.rows", place->cache);
     assert_int_not_equal(access(path, F_OK), 0);
     assert_false(comes_from_cache(place, 1000)); /* larger than the whole cache may be: not kept */
     assert_int_equal(count_files(place), 0);
@@ -192,7 +192,7 @@ static void no_build_id_no_file(void **state)
         at[0] = 'X'; /* no note is GNU's any more */
     assert_int_equal(elf_image_open_memory(copy, size, "anonymous", &image, NULL), BASE_OK);
     assert_int_equal(elf_image_build_id(image)->size, 0);
-    assert_int_equal(cfi_cache_open(place->folder, 1 << 30, &cache, NULL), BASE_OK);
+    assert_int_equal(cfi_cache_open(place->cache, 1 << 30, &cache, NULL), BASE_OK);
     assert_int_equal(cfi_table_open(cache, image, &table, NULL), BASE_OK);
     assert_false(table.mapped);
     assert_int_equal(count_files(place), 0);
@@ -202,7 +202,7 @@ static void no_build_id_no_file(void **state)
     free(copy);
 }
 
-static void works_without_a_folder(void **state)
+static void works_without_a_directory(void **state)
 {
     struct place *place = *state;
     struct cfi_cache *cache;
@@ -253,14 +253,10 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(the_second_time_it_is_mapped),
-        CASE(damage_is_found_and_mended),
-        CASE(what_others_may_write_is_not_used),
-        CASE(links_are_not_followed),
-        CASE(the_limit_holds_and_the_oldest_go),
-        CASE(no_build_id_no_file),
-        CASE(works_without_a_folder),
-        CASE(the_default_is_ones_own),
+        CASE(the_second_time_it_is_mapped),      CASE(damage_is_found_and_mended),
+        CASE(what_others_may_write_is_not_used), CASE(links_are_not_followed),
+        CASE(the_limit_holds_and_the_oldest_go), CASE(no_build_id_no_file),
+        CASE(works_without_a_directory),         CASE(the_default_is_ones_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

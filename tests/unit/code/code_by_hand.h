@@ -1,4 +1,4 @@
-/* code_by_hand.h - a small x86-64 ELF image around given bytes of code, for the tests of this folder.
+/* code_by_hand.h - a small x86-64 ELF image around given bytes of code, for the tests of this directory.
  *
  * One executable segment at BY_HAND_TEXT holds the code; there are no sections, so that nothing but what is
  * handed in and the code itself speaks. */

@@ -4,7 +4,7 @@
     make_fixtures.py SOURCES STAMP CC...
 
 Compiles SOURCES/fixture.* with CC (and with g++, clang, rustc and the AArch64 compiler where they are) in several ways,
-and splits off debug information in all the ways there are, into the folder `fixtures` beside STAMP. What cannot be made here is
+and splits off debug information in all the ways there are, into the directory `fixtures` beside STAMP. What cannot be made here is
 not there afterwards, and its tests are skipped.
 """
 import lzma

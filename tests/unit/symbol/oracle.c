@@ -147,9 +147,9 @@ const struct oracle_symbol *oracle_symbol_at(const struct oracle_symbols *symbol
 
 static const char *fixtures;
 
-void oracle_use(const char *folder)
+void oracle_use(const char *directory)
 {
-    fixtures = folder;
+    fixtures = directory;
 }
 
 const char *oracle_path(const char *name)

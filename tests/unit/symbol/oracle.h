@@ -35,7 +35,7 @@ const struct oracle_symbol *oracle_symbol_at(const struct oracle_symbols *symbol
 
 /* A test fixture's path, in a static buffer; or NULL (and the test is to be skipped) where it could not be
  * made. */
-void oracle_use(const char *folder);
+void oracle_use(const char *directory);
 const char *oracle_path(const char *name);
 const char *oracle_fixture(const char *name);
 
@@ -44,7 +44,7 @@ struct opened {
     struct symbol_file *file;
     uint64_t start, end; /* of .text */
 };
-/* `options` NULL: none, and no folder of debug files. */
+/* `options` NULL: none, and no directory of debug files. */
 struct opened oracle_open(const char *path, const struct symbol_options *options);
 void oracle_close(struct opened *opened);
 

@@ -1,5 +1,5 @@
 /* Demangling against nm -C, for every name of real libraries; clone suffixes; names made to do harm. argv[1]:
- * the folder of fixtures. */
+ * the directory of fixtures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

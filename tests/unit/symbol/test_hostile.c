@@ -1,6 +1,6 @@
 /* Symbol and debug information that is wrong on purpose, made by damaging a fixture in chosen places: sizes
  * that swallow all, names that do not end, links that lead elsewhere, entries of debug information that refer
- * to each other. argv[1]: the folder of fixtures. What no one chose is left to fuzz_elf. */
+ * to each other. argv[1]: the directory of fixtures. What no one chose is left to fuzz_elf. */
 #include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,8 +59,8 @@ static struct opened open_copy(const struct copy *copy)
 {
     struct opened opened;
     struct elf_section text;
-    assert_int_equal(elf_image_open_memory(copy->bytes, copy->size, "/folder/damaged", &opened.image, NULL),
-                     BASE_OK);
+    assert_int_equal(
+        elf_image_open_memory(copy->bytes, copy->size, "/directory/damaged", &opened.image, NULL), BASE_OK);
     const struct symbol_options options = {.debug_directory = "/nonexistent"};
     assert_int_equal(symbol_file_open(opened.image, &options, &opened.file, NULL), BASE_OK);
     assert_true(elf_image_section(opened.image, ".text", &text));

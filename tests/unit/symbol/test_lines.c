@@ -1,6 +1,6 @@
 /* Lines and inlined frames at the addresses of programs compiled in several ways, against addr2line; against
  * LLVM's where that of binutils 2.40 is known to be wrong: for clang's address ranges, and for the file of
- * constprop clones. argv[1]: the folder of fixtures. */
+ * constprop clones. argv[1]: the directory of fixtures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -166,10 +166,10 @@ static void split_dwarf_agrees(void **state)
 static void separate_file_agrees(void **state)
 {
     (void)state;
-    char folder[4096];
-    snprintf(folder, sizeof folder, "%s", oracle_path("debug"));
+    char directory[4096];
+    snprintf(directory, sizeof directory, "%s", oracle_path("debug"));
     compare((struct program){"by_id/program", "dwarf5", "addr2line", 1},
-            &(struct symbol_options){.debug_directory = folder});
+            &(struct symbol_options){.debug_directory = directory});
     compare((struct program){"beside/program", "no_id", "addr2line", 1}, NULL);
 }
 

@@ -1,5 +1,5 @@
 /* Names of functions against nm, objdump and each other, at every address of programs whose symbols are in
- * every place they can be. argv[1]: the folder of fixtures. */
+ * every place they can be. argv[1]: the directory of fixtures. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,12 +91,12 @@ static void debug_file_agrees(void **state)
     char debug[4096], root[4096];
     snprintf(debug, sizeof debug, "%s", oracle_path("debug"));
     snprintf(root, sizeof root, "%s", oracle_path("root"));
-    const struct symbol_options by_folder = {.debug_directory = debug}, by_root = {.root = root};
-    compare_with_nm("by_id/program", "dwarf5", &by_folder);
+    const struct symbol_options by_directory = {.debug_directory = debug}, by_root = {.root = root};
+    compare_with_nm("by_id/program", "dwarf5", &by_directory);
     compare_with_nm("by_id/program", "dwarf5", &by_root);
     compare_with_nm("beside/program", "no_id", NULL);
     compare_with_nm("hidden/program", "no_id", NULL);
-    compare_with_nm("far/program", "no_id", &by_folder);
+    compare_with_nm("far/program", "no_id", &by_directory);
     compare_with_nm("rooted/program", "no_id", &by_root);
 }
 
@@ -117,7 +117,7 @@ static bool has_symbol(const char *name, const struct symbol_options *options, c
     return found;
 }
 
-/* Only when asked for; the server here is a folder. */
+/* Only when asked for; the server here is a directory. */
 static void debuginfod_agrees(void **state)
 {
     (void)state;

@@ -191,12 +191,12 @@ static void every_capture_replays(void **state)
     struct capture *captures[MOST];
     unsigned count = 0;
     (void)state;
-    DIR *folder = opendir(CAPTURES);
-    assert_non_null(folder);
-    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+    DIR *directory = opendir(CAPTURES);
+    assert_non_null(directory);
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
         if (strstr(entry->d_name, ".capture") != NULL && count < MOST)
             captures[count++] = load(entry->d_name);
-    closedir(folder);
+    closedir(directory);
     assert_true(count >= 10);
     for (unsigned round = 0; round < 3; round++)
         for (unsigned i = 0; i < count; i++) {

@@ -86,7 +86,7 @@ export function CandidatesView(props: { context: Context }) {
     { key: "image", title: "file", left: true, minor: true, order: (it) => model.imageNames[it.fn], cell: (it) => <span class="image">{model.imageNames[it.fn]}</span> },
   ], [context, speedup, invoke]);
   if (!time)
-    return <Missing title="Candidates"><p>What speeding up a function gives is told from time: choose a counter of time above, or
+    return <Missing title="Candidates"><p>What speeding up a function gives is distinguished from time: choose a counter of time above, or
       record one with <code>tally record</code>.</p></Missing>;
   return (
     <div class="view">

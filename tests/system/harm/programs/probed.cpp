@@ -21,7 +21,7 @@ extern "C" long push_first(long), sub_first(long), lea_first(long);
 
 static long (*volatile by_address[])(long) = {push_first, sub_first, lea_first};
 static volatile long wrong;
-static volatile sig_atomic_t told, quiet;
+static volatile sig_atomic_t reported, quiet;
 
 __attribute__((noinline)) static void calls(long i)
 {
@@ -66,7 +66,7 @@ static void *second(void *)
 static void have_second()
 {
     pthread_t thread;
-    told = 0;
+    reported = 0;
     wrong += pthread_create(&thread, nullptr, second, nullptr) != 0;
     wrong += pthread_join(thread, nullptr) != 0;
 }
@@ -75,7 +75,7 @@ int main(int count, char **)
 {
     struct pollfd input = {0, POLLIN, 0};
     long i = 0;
-    signal(SIGUSR1, [](int) { told = 1; });
+    signal(SIGUSR1, [](int) { reported = 1; });
     signal(SIGUSR2, [](int) { quiet = !quiet; });
     have_second(); // what the C library sets up once
     puts("begun");
@@ -83,7 +83,7 @@ int main(int count, char **)
     if (count > 1)
         while (poll(&input, 1, i % 100 && !quiet ? 0 : 1) <= 0)
             if (!quiet)
-                told ? have_second() : round_of(i++);
+                reported ? have_second() : round_of(i++);
     while (i < 1000)
         round_of(i++);
     printf("%ld wrong\n", wrong);

@@ -22,7 +22,7 @@ __attribute__((noinline)) unsigned work_fn(unsigned x)
     return sum;
 }
 
-/* The program is told first. */
+/* The program is reported first. */
 static int compare(struct dl_phdr_info *info, size_t size, void *context)
 {
     int file = open("/proc/self/exe", O_RDONLY), *differs = context;

@@ -1,4 +1,4 @@
-/* Leaks that LeakSanitizer is told to pass over, by the function that its own walk must find. */
+/* Leaks that LeakSanitizer is asked to pass over, by the function that its own walk must find. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
-/* calls_loose STEP... - a program that does nothing for a while, then gives birth in every way there is.
+/* calls_detached STEP... - a program that does nothing for a while, then creates threads and children in every way there is.
  *
  * Before each step it works a little now and then, until nobody traces it any more (30 s at most), and prints
- * "loose STEP". Where nobody traced it to begin with, it goes on at once.
+ * "detached STEP". Where nobody traced it to begin with, it goes on at once.
  *
  *   threads   four that work
  *   fork      a child that waits as well, then has a thread
@@ -11,7 +11,7 @@
  *   raw       fork, by syscall(2)
  *   handler   a signal handler that forks
  *   signals   10,000 a second for a second; prints "signals BEFORE WHILE": those that came until it was
- *             loose, and after
+ *             detached, and after
  *   forever   works until it is killed
  *   exec      an image that does the remaining steps
  *   leaf      nothing */
@@ -76,7 +76,7 @@ static void wait_until_loose(const char *step)
         while (nanosleep(&left, &left))
             ;
         if (tracer() == 0) {
-            say("loose", step);
+            say("detached", step);
             return;
         }
     }
@@ -168,7 +168,7 @@ static void end_signals(void)
 
 static void spawn(void)
 {
-    char name[] = "calls_loose", leaf[] = "leaf";
+    char name[] = "calls_detached", leaf[] = "leaf";
     char *arguments[] = {name, leaf, NULL};
     pid_t pid;
     if (posix_spawn(&pid, self, NULL, NULL, arguments, environ))

@@ -1,4 +1,4 @@
-"""A process is let go while nothing is born in it, and every birth is seen all the same: counts are exact, signals are free."""
+"""A process is let go while nothing is born in it, and every creation is seen all the same: counts are exact, signals are free."""
 import os
 import re
 import signal
@@ -19,7 +19,7 @@ def may_come_back():
 
 
 def steps_of(output, word):
-    """The steps before which the program found itself `word`: loose, held."""
+    """The steps before which the program found itself `word`: detached, held."""
     return re.findall(rf"^{word} (.*)$", output, re.MULTILINE)
 
 
@@ -27,17 +27,17 @@ def meta(profile, key):
     return int(profile.rows(f"select value from meta where key = '{key}'")[0][0])
 
 
-def exact(context, steps, births, least=2):
+def exact(context, steps, creations, least=2):
     """All steps were waited for without a tracer, and every process's calls are as it says."""
     if not may_come_back():
         raise tap.Skip("this user may not trace again what he has let go")
-    profile = calls.counted(context, [context.program("calls_loose"), *steps])
-    told = steps_of(profile.output, "loose")
+    profile = calls.counted(context, [context.program("calls_detached"), *steps])
+    reported = steps_of(profile.output, "detached")
     for step in set(steps) - {"leaf"}:
-        context.check(step in told, f"not loose before {step}: {calls.other_lines(profile.output)}")
+        context.check(step in reported, f"not detached before {step}: {calls.other_lines(profile.output)}")
     context.equal(steps_of(profile.output, "held"), [], "steps at which it was held")
     calls.check(context, profile, by_process=True, least=least)
-    context.equal(meta(profile, "overhead_births"), births + 1, "births and images")  # the program's own image
+    context.equal(meta(profile, "overhead_births"), creations + 1, "creations and images")  # the program's own image
     context.equal(profile.rows("select reason, count from losses"), [], "what is lost")
     followed, traced = meta(profile, "overhead_followed_ns"), meta(profile, "overhead_traced_ns")
     context.check(0 < traced < followed, f"traced for {traced} ns of {followed}")
@@ -51,18 +51,18 @@ def threads(context):
 
 @tap.case
 def beside_memory(context):
-    """The agent has a hook at syscall(), where a birth may have to ring: the bell goes over it."""
+    """The agent has a hook at syscall(), where a creation may have to ring: the doorbell goes over it."""
     if not may_come_back():
         raise tap.Skip("this user may not trace again what he has let go")
-    profile = tally.recorded(context, [context.program("calls_loose"), "threads"], ["--no-time", "--calls", "--heap", "--fds", "--throws"])
-    context.equal((steps_of(profile.output, "loose"), steps_of(profile.output, "held")), (["threads"], []), "steps at which it was loose, or held")
+    profile = tally.recorded(context, [context.program("calls_detached"), "threads"], ["--no-time", "--calls", "--heap", "--fds", "--throws"])
+    context.equal((steps_of(profile.output, "detached"), steps_of(profile.output, "held")), (["threads"], []), "steps at which it was detached, or held")
 
 
 @tap.case
 def beside_a_birth(context):
-    """A function that must ring is timed by the agent: the bell goes over its hook, and every call is counted."""
-    profile = tally.recorded(context, [context.program("calls_loose"), "threads"], ["--no-time", "--calls", "--function", "_Fork"])
-    context.equal((steps_of(profile.output, "loose"), steps_of(profile.output, "held")), (["threads"], []), "steps at which it was loose, or held")
+    """A function that must ring is timed by the agent: the doorbell goes over its hook, and every call is counted."""
+    profile = tally.recorded(context, [context.program("calls_detached"), "threads"], ["--no-time", "--calls", "--function", "_Fork"])
+    context.equal((steps_of(profile.output, "detached"), steps_of(profile.output, "held")), (["threads"], []), "steps at which it was detached, or held")
     context.equal(profile.meta().get("calls_held"), None, "why it stayed held")
 
 
@@ -70,7 +70,7 @@ def beside_a_birth(context):
 def forks(context):
     """The child is let go as well, and has a thread then."""
     profile = exact(context, ["fork"], 2, 4)
-    context.check("child" in steps_of(profile.output, "loose"), "the child was not let go")
+    context.check("child" in steps_of(profile.output, "detached"), "the child was not let go")
 
 
 @tap.case
@@ -95,16 +95,16 @@ def signals_are_free(context):
     profile = exact(context, ["signals"], 0)
     before, during = map(int, re.search(r"^signals (\d+) (\d+)$", profile.output, re.MULTILINE).groups())
     traced = meta(profile, "overhead_signals")
-    context.note(f"{before} signals came until it was loose, {during} while it was, {traced} were traced")
+    context.note(f"{before} signals came until it was detached, {during} while it was, {traced} were traced")
     context.check(during > 1000, f"only {during} signals")
-    context.check(traced <= before + during // 4, f"{traced} signals were traced, {before} had come until it was loose")
+    context.check(traced <= before + during // 4, f"{traced} signals were traced, {before} had come until it was detached")
 
 
 def loose_forever(context):
-    """A recorded process that is loose, and its recorder."""
+    """A recorded process that is detached, and its recorder."""
     if not may_come_back():
         raise tap.Skip("this user may not trace again what he has let go")
-    process = tally.start(context, [context.program("calls_loose"), "threads", "forever"], stdin=subprocess.PIPE,
+    process = tally.start(context, [context.program("calls_detached"), "threads", "forever"], stdin=subprocess.PIPE,
                           env=dict(os.environ, CALLS_WAIT="1"))
     process.stdout.readline()
     recorder = tally.start(context, [context.tally, "record", *calls.options(), "-o", context.path("profile"), "-p", str(process.pid)])
@@ -119,7 +119,7 @@ def attached(context):
     process.stdin.write(b"g")
     process.stdin.flush()
     for step in ("threads", "forever"):
-        context.equal(process.stdout.readline().decode(), f"loose {step}\n", "what the program says")
+        context.equal(process.stdout.readline().decode(), f"detached {step}\n", "what the program says")
     context.equal(calls.tracers(process.pid), {}, "tracers while it is recorded")
     recorder.send_signal(signal.SIGINT)
     result = tally.finish(recorder, 60)
@@ -131,7 +131,7 @@ def attached(context):
 
 @tap.case
 def killed_while_loose(context):
-    """Tally is gone: the births that follow wait for nobody, and a later tally cleans up."""
+    """Tally is gone: the creations that follow wait for nobody, and a later tally cleans up."""
     process, recorder = loose_forever(context)
     began = tally.wait_for(lambda: calls.changed_text(process.pid) and not calls.tracers(process.pid), 20)
     context.check(began, f"it was not let go: {calls.tracers(process.pid)}")
@@ -158,7 +158,7 @@ def used_ticks(pid):
 
 @tap.case
 def stopped_while_loose(context):
-    """A tally that is stopped answers no bell: threads are created after the bell's patience, uncounted ones are told, and tally takes the
+    """A tally that is stopped answers no doorbell: threads are created after the doorbell's patience, uncounted ones are reported, and tally takes the
     process up again when it goes on."""
     process, recorder = loose_forever(context)
     context.check(tally.wait_for(lambda: calls.changed_text(process.pid) and not calls.tracers(process.pid), 20), "it was not let go")

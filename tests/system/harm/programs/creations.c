@@ -1,4 +1,4 @@
-/* births FILE thread|fork|exec|object: makes one after the other, some hundred a second, until its standard input ends; how many so far
+/* creations FILE thread|fork|exec|object: makes one after the other, some hundred a second, until its standard input ends; how many so far
  * stands in FILE. */
 #include <dlfcn.h>
 #include <fcntl.h>
