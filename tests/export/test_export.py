@@ -645,7 +645,7 @@ def what_must_stay_stays(context):
     for target, words in ((source, "is the profile itself"), (context.path("alias"), "is the profile itself"),
                           (context.path("other-name"), "is the profile itself"),
                           (context.path("left.tally"), "is a Tally profile; it is left alone"),
-                          (context.directory, "is a folder"), (context.path("no/where"), "No such file or directory")):
+                          (context.directory, "is a directory"), (context.path("no/where"), "No such file or directory")):
         done = tally.run(context, [context.tally, "export", "--format", "csv", "-o", target, source])
         context.equal((done.status, done.errors.decode().endswith(words + "\n")), (2, True), f"{target}: {done.text()}")
     with open(source, "rb") as file:

@@ -211,7 +211,7 @@ def folded_from_a_pipe_and_packed(context):
     context.equal(done.status, 0, done.text())
     context.equal(rows(context, context.path("piped.tally")), rows(context, path), "from a pipe")
     cut = write(context, "cut.gz", read(packed)[:-20])
-    context.check("damaged or cut off" in imported(context, cut, status=2, name="never"), "a packed file that is cut")
+    context.check("corrupt or truncated" in imported(context, cut, status=2, name="never"), "a packed file that is cut")
 
 
 @case
@@ -425,10 +425,10 @@ def gperftools_cut_or_damaged(context):
     path = imported(context, write(context, "cut.prof", whole[:-len(maps) - 30]))
     context.equal(flat(context, path), {"[unknown]": (20000000, 20000000, 2)}, "without mappings")
     text = tally.run(context, [context.tally, "report", path]).output.decode()
-    context.check("is cut off" in text and "unfinished: the file is not whole" in text and "lost: nothing" not in text, text)
+    context.check("is truncated" in text and "unfinished: the file is not whole" in text and "lost: nothing" not in text, text)
     context.equal(report(context, path)["complete"], False, "complete")
     far = gperftools("<Q", [(1, [0x1234]), (0, [5, 6])], maps)
-    context.check("damaged profile of gperftools" in imported(context, write(context, "odd.prof", far), status=2, name="never"), "odd")
+    context.check("corrupt profile of gperftools" in imported(context, write(context, "odd.prof", far), status=2, name="never"), "odd")
     none = imported(context, write(context, "none.prof", gperftools("<Q", [], maps)))
     context.check("No samples" in tally.run(context, [context.tally, "report", none]).output.decode(), "no sample")
 

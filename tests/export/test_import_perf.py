@@ -94,7 +94,7 @@ def a_file_without_an_end(context):
     figures = flat(context, path)
     context.equal({name: row for name, row in figures.items() if name != "cpu-clock"}, WANTED, "figures")
     shown = report(context, path)
-    context.check("cut off, or perf did not end it" in shown["meta"]["import_notice"], "that is said")
+    context.check("truncated, or perf did not end it" in shown["meta"]["import_notice"], "that is said")
     context.equal(shown["complete"], False, "complete")
     text = tally.run(context, [context.tally, "report", path]).output.decode()
     context.check("unfinished: the file is not whole; this is what it has" in text, text)
@@ -110,7 +110,7 @@ def cut_anywhere(context):
     for size in (4, 16, 60, 103, 110, 200, 360, 395, 402, 700, len(whole) - 600, len(whole) - 1):
         path = write(context, "cut.data", whole[:size])
         done = tally.run(context, [context.tally, "import", "-o", context.path("cut.tally"), path])
-        told = b"cut off" in done.errors or b"damaged" in done.errors or b"nothing that can be" in done.errors
+        told = b"truncated" in done.errors or b"corrupt" in done.errors or b"nothing that can be" in done.errors
         context.check(done.status in (0, 2) and told, f"{size} of {len(whole)} bytes: {done.text()}")
         if done.status == 0:
             context.equal(tally.run(context, [context.tally, "report", context.path("cut.tally")]).status, 0, f"{size}: report")
@@ -135,7 +135,7 @@ def packed_records(context):
         check_story(context, imported(context, write(context, "packed.data", made.bytes())), f"later {later}")
     made.records[2] = made.records[2][:20] + b"\xff" * 8 + made.records[2][28:]
     said = tally.run(context, [context.tally, "import", "-o", context.path("bad.tally"), write(context, "bad.data", made.bytes())])
-    context.check(said.status == 0 and b"damaged" in said.errors, said.text())
+    context.check(said.status == 0 and b"corrupt" in said.errors, said.text())
 
 
 @case
@@ -178,8 +178,8 @@ def shared_ids(count=1000, ids=8192):
 @case
 def refused(context):
     for content, words in ((b"2ELIFREP" + b"\0" * 100, "other byte order"), (b"PERFILE2" + struct.pack("<Q", 16), "without events"),
-                           (b"PERFILE2" + struct.pack("<Q", 104) + b"\xff" * 100, "damaged perf.data"),
-                           (shared_ids(), "damaged perf.data"), (Perf().bytes()[:80], "cut off")):
+                           (b"PERFILE2" + struct.pack("<Q", 104) + b"\xff" * 100, "corrupt perf.data"),
+                           (shared_ids(), "corrupt perf.data"), (Perf().bytes()[:80], "truncated")):
         said = imported(context, write(context, "bad.data", content), status=2, name="never")
         context.check(words in said, f"{words}: {said}")
     said = imported(context, write(context, "some.data", story().bytes()), "--rate", "9", status=2, name="never")

@@ -282,7 +282,7 @@ static void note_binary(struct annotate *annotate)
     if (binary->elf)
         return;
     base_text_addf(&annotate->notes, "%s; %s\n", base_text_string(&binary->why),
-                   annotate->lines_in_profile && !annotate->wish->assembly
+                   annotate->lines_in_profile && !annotate->request->assembly
                        ? "these are the lines that the profile has"
                        : "these are the addresses that have samples");
 }
@@ -324,7 +324,7 @@ static void note_code(struct annotate *annotate)
     if (annotate->code.graph.guessed)
         base_text_add(&annotate->notes,
                       "it jumps through a table that could not be read: where to was guessed\n");
-    if (!annotate->file && !annotate->wish->assembly)
+    if (!annotate->file && !annotate->request->assembly)
         base_text_addf(&annotate->notes,
                        "%s has no line information: these are its instructions (compile with -g, or install "
                        "its debug symbols)\n",
@@ -367,7 +367,7 @@ static int gather(struct annotate *annotate)
 static int print(struct annotate *annotate)
 {
     annotate_head(annotate);
-    if (annotate->wish->assembly || !annotate->file)
+    if (annotate->request->assembly || !annotate->file)
         return annotate_asm(annotate);
     annotate_text(annotate);
     return 0;
@@ -375,9 +375,10 @@ static int print(struct annotate *annotate)
 
 static int annotate_function(struct view_context *context)
 {
-    const struct view_annotation *wish = context->options->annotation;
-    struct annotate annotate = {
-        .context = context, .wish = wish, .source = {.maps = wish->maps, .map_count = wish->map_count}};
+    const struct view_annotation *request = context->options->annotation;
+    struct annotate annotate = {.context = context,
+                                .request = request,
+                                .source = {.maps = request->maps, .map_count = request->map_count}};
     int code = gather(&annotate);
     if (!code && context->json)
         code = annotate_json(&annotate);

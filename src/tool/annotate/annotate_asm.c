@@ -159,9 +159,9 @@ static void add_row(struct listing *listing, enum row_kind kind, uint32_t index,
 static bool *choose(const struct annotate *annotate)
 {
     size_t count = annotate->code.instructions.count;
-    uint64_t around = AROUND_FACTOR * annotate->wish->around;
+    uint64_t around = AROUND_FACTOR * annotate->request->around;
     bool *shown = calloc(count + 1, sizeof *shown);
-    bool all = annotate->wish->whole || count <= WHOLE_MOST;
+    bool all = annotate->request->whole || count <= WHOLE_MOST;
     for (size_t i = 0; shown && i < count; i++) {
         if (!all && !annotate_counts(annotate, annotate_instruction_place(annotate, i)))
             continue;
@@ -422,12 +422,12 @@ int annotate_asm(struct annotate *annotate)
 {
     struct view_context *context = annotate->context;
     struct listing listing = {.annotate = annotate, .address_digits = digits_of(annotate->subject.end)};
-    const struct view_annotation *wish = annotate->wish;
+    const struct view_annotation *request = annotate->request;
     int code = 0;
     if (annotate->code.instructions.count) {
-        code =
-            code_disassembly_new(elf_image_machine(annotate->binary.elf), wish->intel ? CODE_INTEL : CODE_ATT,
-                                 &listing.disassembly, context->error);
+        code = code_disassembly_new(elf_image_machine(annotate->binary.elf),
+                                    request->intel ? CODE_INTEL : CODE_ATT, &listing.disassembly,
+                                    context->error);
         make_rows(&listing);
         make_arrows(&listing);
     } else {

@@ -134,7 +134,7 @@ void annotate_titles(const struct annotate *annotate, struct base_text *out)
         base_text_addf(out, "%*s", CALLS, "calls");
 }
 
-/* --- text of strangers --- */
+/* --- text of other programs --- */
 
 /* Tabs reach to the next multiple of eight. */
 static void add_expanded(const char *text, size_t length, struct base_text *out)

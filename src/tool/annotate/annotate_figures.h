@@ -23,7 +23,7 @@ struct annotate_line {
 
 struct annotate {
     struct view_context *context;
-    const struct view_annotation *wish;
+    const struct view_annotation *request;
     struct annotate_subject subject;
     struct annotate_binary binary;
     struct annotate_code code;

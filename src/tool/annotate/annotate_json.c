@@ -170,7 +170,7 @@ static int json_instructions(struct annotate *annotate)
     int code = 0;
     if (annotate->code.instructions.count)
         code = code_disassembly_new(elf_image_machine(annotate->binary.elf),
-                                    annotate->wish->intel ? CODE_INTEL : CODE_ATT, &disassembly,
+                                    annotate->request->intel ? CODE_INTEL : CODE_ATT, &disassembly,
                                     annotate->context->error);
     base_json_begin(json, "instructions", '[');
     for (uint32_t i = 0; !code && i < annotate->code.instructions.count; i++)
@@ -189,7 +189,7 @@ int annotate_json(struct annotate *annotate)
     json_text(annotate);
     json_lines(annotate);
     json_loops(annotate);
-    int code = annotate->wish->assembly ? json_instructions(annotate) : 0;
+    int code = annotate->request->assembly ? json_instructions(annotate) : 0;
     base_json_end(json, '}');
     return code;
 }

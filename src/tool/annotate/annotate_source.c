@@ -24,7 +24,7 @@ struct annotate_source_file {
 
 /* --- where --- */
 
-/* FROM is a folder or a file: "/build" fits "/build/a.c", not "/builder/a.c". */
+/* FROM is a directory or a file: "/build" fits "/build/a.c", not "/builder/a.c". */
 static const char *behind(const char *map, size_t length, const char *path)
 {
     if (strncmp(map, path, length))

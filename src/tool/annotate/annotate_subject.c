@@ -15,7 +15,7 @@ enum way { BY_ADDRESS, BY_NAME, BY_PART, BY_PATTERN, BY_BEGINNING, WAYS };
 
 struct search {
     struct view_context *context;
-    const struct view_annotation *wish;
+    const struct view_annotation *request;
     struct annotate_places sums; /* by function */
     uint32_t *found;             /* functions */
     size_t count, capacity;
@@ -74,7 +74,7 @@ static bool by_part(const char *name, const char *wanted)
 
 static bool fits(const struct search *search, uint32_t function, enum way way)
 {
-    const char *name = name_of(search, function), *wanted = search->wish->function;
+    const char *name = name_of(search, function), *wanted = search->request->function;
     switch (way) {
     case BY_ADDRESS:
         return by_address(search, function, wanted);
@@ -91,7 +91,7 @@ static bool fits(const struct search *search, uint32_t function, enum way way)
 
 static bool in_wanted_image(const struct search *search, uint32_t function)
 {
-    const char *wanted = search->wish->image;
+    const char *wanted = search->request->image;
     const char *build_id = profile_text(search->context->profile, image_of(search, function)->build_id);
     enum { SHORTEST = 4 };
     return !wanted || !fnmatch(wanted, image_name(search, function), 0) ||
@@ -191,7 +191,7 @@ static int several(const struct search *search)
     if (search->count > LISTED)
         base_text_addf(&list, " and %zu more", search->count - LISTED);
     base_fail(search->context->error, BASE_EUSAGE, "%zu functions are %s %s: %s; ask for one of them%s",
-              search->count, same ? "called" : "meant by", search->wish->function, base_text_string(&list),
+              search->count, same ? "called" : "meant by", search->request->function, base_text_string(&list),
               same ? ", or give --image or --process" : "");
     base_text_free(&list);
     return BASE_EUSAGE;
@@ -202,7 +202,7 @@ static bool is_elsewhere(const struct search *search, struct base_text *images)
 {
     const struct profile *profile = search->context->profile;
     uint32_t last = 0;
-    for (uint32_t i = 1; search->wish->image && i < profile->function_count; i++) {
+    for (uint32_t i = 1; search->request->image && i < profile->function_count; i++) {
         bool meant = fits(search, i, BY_NAME) || fits(search, i, BY_PART) || fits(search, i, BY_PATTERN);
         if (!meant || profile->functions[i].image == last)
             continue;
@@ -222,7 +222,7 @@ static bool is_inlined(const struct search *search, struct base_text *into)
         const struct profile_address *address = &profile->addresses[i];
         for (uint32_t level = address->inlined; level; level = profile->inlined[level].outer) {
             const char *name = profile_text(profile, profile->inlined[level].function_name);
-            bool meant = !strcmp(name, search->wish->function) || by_part(name, search->wish->function);
+            bool meant = !strcmp(name, search->request->function) || by_part(name, search->request->function);
             if (!meant || !address->function || address->function == last)
                 continue;
             last = address->function;
@@ -241,7 +241,7 @@ static bool similar(struct search *search, struct base_text *list)
     search->count = 0;
     for (uint32_t i = 1; names && i < profile->function_count; i++) {
         names[count++] = name_of(search, i);
-        if (strcasestr(names[count - 1], search->wish->function) &&
+        if (strcasestr(names[count - 1], search->request->function) &&
             base_array_room(search->found, search->count, search->capacity))
             search->found[search->count++] = i;
     }
@@ -249,7 +249,7 @@ static bool similar(struct search *search, struct base_text *list)
     for (size_t i = 0; i < search->count && i < 3; i++)
         base_text_addf(list, "%s%s", i ? ", " : "", name_of(search, search->found[i]));
     const char *nearest =
-        names && !list->length ? base_options_nearest(search->wish->function, names, count) : NULL;
+        names && !list->length ? base_options_nearest(search->request->function, names, count) : NULL;
     if (nearest)
         base_text_add(list, nearest);
     free(names);
@@ -258,12 +258,12 @@ static bool similar(struct search *search, struct base_text *list)
 
 static int none(struct search *search)
 {
-    const char *wanted = search->wish->function;
+    const char *wanted = search->request->function;
     struct base_text list = {0};
     struct base_error *error = search->context->error;
     if (is_elsewhere(search, &list))
         base_fail(error, BASE_EUSAGE, "no function %s in an image %s; there is one in %s", wanted,
-                  search->wish->image, base_text_string(&list));
+                  search->request->image, base_text_string(&list));
     else if (is_inlined(search, &list))
         base_fail(error, BASE_EUSAGE, "%s has no code of its own: it was inlined into %s; annotate that",
                   wanted, base_text_string(&list));
@@ -334,7 +334,7 @@ static int choose(struct search *search, struct annotate_subject *subject)
 
 int annotate_subject_find(struct view_context *context, struct annotate_subject *subject)
 {
-    struct search search = {.context = context, .wish = context->options->annotation};
+    struct search search = {.context = context, .request = context->options->annotation};
     *subject = (struct annotate_subject){0};
     int code = sum(&search);
     if (!code)

@@ -142,12 +142,12 @@ static uint32_t *own_lines(const struct printer *printer)
 static bool is_shown(const struct printer *printer, const uint32_t *own, uint32_t count, uint32_t position)
 {
     struct annotate *annotate = printer->annotate;
-    uint64_t around = annotate->wish->around;
+    uint64_t around = annotate->request->around;
     uint32_t from = position > around ? (uint32_t)(position - around) : 0;
     if (annotate_source_error(&annotate->source, annotate->file))
         return own[position] &&
                (annotate_total(annotate, own[position]).samples || annotate_calls(annotate, own[position]));
-    if (annotate->wish->whole || count <= WHOLE_MOST)
+    if (annotate->request->whole || count <= WHOLE_MOST)
         return true;
     for (uint64_t i = from; i <= position + around && i < count; i++)
         if (own[i] && annotate_counts(annotate, own[i]))

@@ -1,7 +1,7 @@
 /* Files made once and mapped ever after.
  *
  * What makes mapping them safe:
- *   1. the folder is ours and nobody else may write to it, or it is not used at all; the same goes for a
+ *   1. the directory is ours and nobody else may write to it, or it is not used at all; the same goes for a
  * file;
  *   2. a file appears by rename, complete, and is never changed afterwards, so a mapping cannot shrink under
  *      a reader;
@@ -28,7 +28,7 @@
 #define STALE_AFTER 3600 /* seconds: an unfinished file of that age was left by a tally that died */
 
 struct base_cache {
-    int folder; /* -1: none */
+    int directory; /* -1: none */
     uint64_t limit, total;
     unsigned written;   /* names temporary files apart */
     const char *suffix; /* ".rows" */
@@ -66,20 +66,20 @@ static bool is_unfinished(const struct base_cache *cache, const char *name)
 /* The cache's files; unfinished ones left behind are removed on the way. */
 static void list_files(const struct base_cache *cache, struct file_list *list)
 {
-    int copy = openat(cache->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = copy >= 0 ? fdopendir(copy) : NULL;
-    if (folder == NULL && copy >= 0)
+    int copy = openat(cache->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = copy >= 0 ? fdopendir(copy) : NULL;
+    if (listing == NULL && copy >= 0)
         close(copy);
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+    for (struct dirent *entry; listing != NULL && (entry = readdir(listing)) != NULL;) {
         struct stat status;
         bool unfinished = is_unfinished(cache, entry->d_name);
         if ((!unfinished && !ends_in(entry->d_name, cache->suffix)) || strlen(entry->d_name) >= NAME_SIZE ||
-            fstatat(cache->folder, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+            fstatat(cache->directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         if (unfinished && now.tv_sec - status.st_mtim.tv_sec > STALE_AFTER)
-            unlinkat(cache->folder, entry->d_name, 0);
+            unlinkat(cache->directory, entry->d_name, 0);
         if (unfinished || !base_array_room(list->items, list->count, list->capacity))
             continue;
         struct file *file = &list->items[list->count++];
@@ -87,8 +87,8 @@ static void list_files(const struct base_cache *cache, struct file_list *list)
         file->size = (uint64_t)status.st_size;
         file->used = status.st_mtim;
     }
-    if (folder != NULL)
-        closedir(folder);
+    if (listing != NULL)
+        closedir(listing);
 }
 
 static int by_use(const void *a, const void *b)
@@ -110,7 +110,7 @@ static void trim(struct base_cache *cache)
     if (cache->total > cache->limit)
         qsort(list.items, list.count, sizeof *list.items, by_use);
     for (size_t i = 0; i < list.count && cache->total > cache->limit; i++)
-        if (unlinkat(cache->folder, list.items[i].name, 0) == 0)
+        if (unlinkat(cache->directory, list.items[i].name, 0) == 0)
             cache->total -= list.items[i].size;
     free(list.items);
 }
@@ -130,22 +130,22 @@ static void make_folders(const char *directory)
     free(path);
 }
 
-/* The folder's descriptor, or -1 and the reason. */
-static int open_folder(const char *directory, const char *what, struct base_error *error)
+/* The directory's descriptor, or -1 and the reason. */
+static int open_directory(const char *directory, const char *what, struct base_error *error)
 {
     make_folders(directory);
-    int folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int opened = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct stat status;
-    if (folder < 0 || fstat(folder, &status) != 0) {
+    if (opened < 0 || fstat(opened, &status) != 0) {
         base_fail_errno(error, errno, "%s: no cache of %s", directory, what);
     } else if (!is_private(&status)) {
         base_fail(error, BASE_EPERMISSION,
-                  "%s: no cache of %s: the folder belongs to another user or others may write to it",
+                  "%s: no cache of %s: the directory belongs to another user or others may write to it",
                   directory, what);
-        close(folder);
-        folder = -1;
+        close(opened);
+        opened = -1;
     }
-    return folder;
+    return opened;
 }
 
 int base_cache_open(const char *directory, const struct base_cache_kind *kind, struct base_cache **cache,
@@ -154,10 +154,10 @@ int base_cache_open(const char *directory, const struct base_cache_kind *kind, s
     *cache = malloc(sizeof **cache);
     if (*cache == NULL)
         return base_fail(error, BASE_ENOMEM, "no memory for the cache of %s", kind->what);
-    **cache = (struct base_cache){.folder = -1, .limit = kind->limit, .suffix = kind->suffix};
+    **cache = (struct base_cache){.directory = -1, .limit = kind->limit, .suffix = kind->suffix};
     if (directory != NULL)
-        (*cache)->folder = open_folder(directory, kind->what, error);
-    if ((*cache)->folder >= 0)
+        (*cache)->directory = open_directory(directory, kind->what, error);
+    if ((*cache)->directory >= 0)
         trim(*cache);
     return BASE_OK;
 }
@@ -166,12 +166,12 @@ void base_cache_close(struct base_cache *cache)
 {
     if (cache == NULL)
         return;
-    if (cache->folder >= 0)
-        close(cache->folder);
+    if (cache->directory >= 0)
+        close(cache->directory);
     free(cache);
 }
 
-/* An absolute path whose folder, where it is there at all, is the user's own. */
+/* An absolute path whose directory, where it is there at all, is the user's own. */
 static bool is_own(const char *path)
 {
     struct stat status;
@@ -197,7 +197,7 @@ char *base_cache_default_directory(void)
 
 bool base_cache_usable(const struct base_cache *cache)
 {
-    return cache != NULL && cache->folder >= 0;
+    return cache != NULL && cache->directory >= 0;
 }
 
 static bool full_name(const struct base_cache *cache, const char *name, char full[NAME_SIZE])
@@ -221,7 +221,7 @@ void *base_cache_map(const struct base_cache *cache, const char *name, size_t *s
     char full[NAME_SIZE];
     if (!base_cache_usable(cache) || !full_name(cache, name, full))
         return NULL;
-    int file = openat(cache->folder, full, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    int file = openat(cache->directory, full, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return NULL;
     void *bytes = map_file(file, size);
@@ -252,13 +252,13 @@ void base_cache_write(struct base_cache *cache, const char *name, const void *by
     if (!base_cache_usable(cache) || size > cache->limit || !full_name(cache, name, full))
         return;
     snprintf(fresh, sizeof fresh, "%s.new-%ld-%u", full, (long)getpid(), cache->written++);
-    int file = openat(cache->folder, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int file = openat(cache->directory, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file < 0)
         return;
     bool fine = write_whole(file, bytes, size);
     fine = close(file) == 0 && fine;
-    if (!fine || renameat(cache->folder, fresh, cache->folder, full) != 0) {
-        unlinkat(cache->folder, fresh, 0);
+    if (!fine || renameat(cache->directory, fresh, cache->directory, full) != 0) {
+        unlinkat(cache->directory, fresh, 0);
         return;
     }
     cache->total += size;

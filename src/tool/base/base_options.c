@@ -227,6 +227,20 @@ static int check_range(const struct base_option *option, const char *text, doubl
                      option->maximum, unit);
 }
 
+/* "none|include|delta" as "none, include or delta". */
+static int fail_choice(const char *text, const char *choices, struct base_error *error)
+{
+    char list[128];
+    size_t used = 0;
+    while (*choices && used < sizeof list - 1) {
+        size_t size = strcspn(choices, "|");
+        const char *between = !choices[size] ? "" : strchr(choices + size + 1, '|') ? ", " : " or ";
+        used += (size_t)snprintf(list + used, sizeof list - used, "%.*s%s", (int)size, choices, between);
+        choices += size + (choices[size] != '\0');
+    }
+    return base_fail(error, BASE_EUSAGE, "invalid value '%s' (expected %s)", text, list);
+}
+
 static int read_choice(const struct base_option *option, const char *text, int *chosen,
                        struct base_error *error)
 {
@@ -239,7 +253,7 @@ static int read_choice(const struct base_option *option, const char *text, int *
             return BASE_OK;
         }
         if (!choice[size])
-            return base_fail(error, BASE_EUSAGE, "'%s' is none of %s", text, option->argument);
+            return fail_choice(text, option->argument, error);
         choice += size + 1;
     }
 }

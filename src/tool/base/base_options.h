@@ -3,13 +3,13 @@
  * A command has a constant table of options and a structure of its own for what was asked; an entry names
  * the member it sets by its offset, so that neither the table nor the parser holds any state:
  *
- *     struct wish { bool lines; uint64_t rate; };
+ *     struct request { bool lines; uint64_t rate; };
  *     static const struct base_option options[] = {
  *         {.kind = BASE_OPTION_HEADING, .help = "What to record:"},
- *         {.name = "lines", .kind = BASE_OPTION_FLAG, .offset = offsetof(struct wish, lines),
+ *         {.name = "lines", .kind = BASE_OPTION_FLAG, .offset = offsetof(struct request, lines),
  *          .help = "show lines"},
  *         {.name = "frequency", .letter = 'F', .kind = BASE_OPTION_NUMBER, .argument = "HZ",
- *          .offset = offsetof(struct wish, rate), .minimum = 1, .maximum = 1e6, .help = "samples a second"},
+ *          .offset = offsetof(struct request, rate), .minimum = 1, .maximum = 1e6, .help = "samples a second"},
  *         {0}};
  *     static const struct base_options_command command = {
  *         .name = "tally show", .synopsis = {"[OPTIONS] [FILE]"}, .summary = "Show it.", .options = options,

@@ -10,7 +10,7 @@
 
 #define LINKS_MOST 40 /* as the kernel (MAXSYMLINKS) */
 
-/* Where a link at `path` leads; relative ones from the link's folder. NULL: errno. */
+/* Where a link at `path` leads; relative ones from the link's directory. NULL: errno. */
 static char *follow(const char *path)
 {
     char target[PATH_MAX];
@@ -21,11 +21,11 @@ static char *follow(const char *path)
     const char *last = strrchr(path, '/');
     if (target[0] == '/' || !last)
         return strdup(target);
-    size_t folder = (size_t)(last - path) + 1;
-    char *joined = malloc(folder + (size_t)length + 1);
+    size_t prefix = (size_t)(last - path) + 1;
+    char *joined = malloc(prefix + (size_t)length + 1);
     if (joined) {
-        memcpy(joined, path, folder);
-        memcpy(joined + folder, target, (size_t)length + 1);
+        memcpy(joined, path, prefix);
+        memcpy(joined + prefix, target, (size_t)length + 1);
     }
     return joined;
 }
@@ -44,8 +44,8 @@ int base_path_resolve(const char *path, char **real, struct base_error *error)
         return base_fail_errno(error, errno, "%s", path);
     bool same =
         exists && !stat(at, &reached) && reached.st_dev == seen.st_dev && reached.st_ino == seen.st_ino;
-    bool circle = !lstat(at, &link) && S_ISLNK(link.st_mode);
-    if (circle || (exists && !same)) {
+    bool cycle = !lstat(at, &link) && S_ISLNK(link.st_mode);
+    if (cycle || (exists && !same)) {
         free(at);
         return base_fail(error, BASE_EUSAGE, "%s leads to no name that could be written to", path);
     }

@@ -10,7 +10,7 @@
 #include "base_error.h"
 
 /* The path that links at the end of `path` lead to, whether there is a file already or not; malloc'ed into *real, the caller frees it.
- * BASE_EUSAGE: they lead in a circle, or to a file that has no name any more (a deleted one, a pipe behind /proc/self/fd). */
+ * BASE_EUSAGE: they lead in a cycle, or to a file that has no name any more (a deleted one, a pipe behind /proc/self/fd). */
 int base_path_resolve(const char *path, char **real, struct base_error *error);
 
 #endif

@@ -49,11 +49,11 @@ bool base_terminal_redraws(int descriptor)
     return base_terminal_is(descriptor) && !is_dumb();
 }
 
-bool base_terminal_color(int descriptor, enum base_terminal_color wish)
+bool base_terminal_color(int descriptor, enum base_terminal_color choice)
 {
     const char *none = getenv("NO_COLOR");
-    if (wish != BASE_COLOR_AUTO)
-        return wish == BASE_COLOR_ALWAYS;
+    if (choice != BASE_COLOR_AUTO)
+        return choice == BASE_COLOR_ALWAYS;
     return !(none && *none) && base_terminal_redraws(descriptor);
 }
 

@@ -20,7 +20,7 @@ unsigned base_terminal_width(int descriptor);
 
 /* Should there be colour? AUTO: on a terminal that is not TERM=dumb, unless NO_COLOR is set and not empty
  * (https://no-color.org). */
-bool base_terminal_color(int descriptor, enum base_terminal_color wish);
+bool base_terminal_color(int descriptor, enum base_terminal_color choice);
 
 /* Can the cursor be sent back to the line's beginning (a status line)? A terminal other than TERM=dumb. */
 bool base_terminal_redraws(int descriptor);

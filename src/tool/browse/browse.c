@@ -182,11 +182,11 @@ static int wait_for_something(struct terminal *terminal, bool *hung_up)
 {
     struct pollfd ready[] = {{.fd = fileno(terminal->options->in), .events = POLLIN},
                              {.fd = terminal->signals, .events = POLLIN}};
-    struct signalfd_siginfo told;
+    struct signalfd_siginfo info;
     if (poll(ready, 2, -1) < 0)
         return 0;
-    if (ready[1].revents && read(terminal->signals, &told, sizeof told) == (ssize_t)sizeof told)
-        return (int)told.ssi_signo;
+    if (ready[1].revents && read(terminal->signals, &info, sizeof info) == (ssize_t)sizeof info)
+        return (int)info.ssi_signo;
     *hung_up = ready[0].revents & (POLLHUP | POLLERR | POLLNVAL);
     return 0;
 }

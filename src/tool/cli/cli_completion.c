@@ -49,7 +49,7 @@ static bool has_word(const char *words, const char *word)
 
 static bool is_file(const char *argument)
 {
-    static const char *const names[] = {"FILE", "PATH", "FOLDER", "OLD", "NEW"};
+    static const char *const names[] = {"FILE", "PATH", "DIRECTORY", "OLD", "NEW"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (has_word(argument, names[i]))
             return true;

@@ -1,7 +1,7 @@
 /* cli_doctor.h - what keeps Tally from measuring, one check a function, each with the exact remedy.
  *
  * Checks only read and try; nothing is changed on the machine. Settings are read below `root` ("" on a real
- * machine, a folder made up by a test), so that every state can be tested on any machine. Context: tool.
+ * machine, a directory made up by a test), so that every state can be tested on any machine. Context: tool.
  * Source: Documentation/admin-guide/sysctl/kernel.rst, perf-security.rst, capabilities(7). */
 #ifndef CLI_DOCTOR_H
 #define CLI_DOCTOR_H

@@ -30,7 +30,7 @@ void cli_doctor_check_kernel(struct cli_doctor *doctor)
     else if (middling)
         cli_doctor_explain(
             line,
-            "Linux %u.%u: works; since 5.12 the kernel itself tells which build of a file is mapped, "
+            "Linux %u.%u: works; since 5.12 the kernel itself says which build of a file is mapped, "
             "until then a file replaced while it runs may be mistaken",
             major, minor);
     else
@@ -220,7 +220,7 @@ static bool kernel_names_shown(const struct cli_doctor *doctor, bool *readable)
     return address != 0;
 }
 
-/* As for short lives: only trying it tells. */
+/* As for short-lived threads: only trying it tells. */
 void cli_doctor_check_calls(struct cli_doctor *doctor)
 {
     struct base_error error = {0};

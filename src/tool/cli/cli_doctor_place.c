@@ -137,9 +137,9 @@ void cli_doctor_check_symbols(struct cli_doctor *doctor)
         cli_doctor_advise(line, "tally report --debuginfod  (with DEBUGINFOD_URLS set)");
 }
 
-/* --- folders --- */
+/* --- directories --- */
 
-/* The nearest folder above `path` that exists, in place. */
+/* The nearest directory above `path` that exists, in place. */
 static void find_existing(char *path)
 {
     struct stat status;
@@ -159,7 +159,7 @@ static const char *cache_fault(const char *directory)
     struct stat status;
     if (stat(directory, &status) == 0) {
         if (!S_ISDIR(status.st_mode))
-            return "is no folder";
+            return "is not a directory";
         if (status.st_uid != geteuid())
             return "belongs to another user";
         if (status.st_mode & (S_IWGRP | S_IWOTH))
@@ -204,7 +204,7 @@ void cli_doctor_check_space(struct cli_doctor *doctor)
     bool writable = access(".", W_OK) == 0;
     bool ok = writable && free_mb >= GOOD_MB;
     struct cli_doctor_line *line =
-        cli_doctor_add(doctor, "working folder", ok ? CLI_DOCTOR_OK : CLI_DOCTOR_LIMITED);
+        cli_doctor_add(doctor, "working directory", ok ? CLI_DOCTOR_OK : CLI_DOCTOR_LIMITED);
     if (!writable)
         cli_doctor_explain(line, "cannot be written: the profile has to go elsewhere");
     else if (ok)

@@ -151,14 +151,14 @@ static const struct call {
     {"timer_create", try_timer, "no time by --engine=agent"},
     {"process_vm_readv", try_read, "memory of programs is read by /proc, which takes longer"},
     {"signalfd4", try_signalfd,
-     "Ctrl-C is looked for at every step of a recording, not told; no tally view, no tally browse"},
+     "Ctrl-C is looked for at every step of a recording, not notified; no tally view, no tally browse"},
     {"pidfd_open", try_pidfd,
-     "ends of processes are looked for, not told; exact calls keep tracing programs in which no thread "
+     "ends of processes are looked for, not notified; exact calls keep tracing programs in which no thread "
      "begins"},
     {"epoll_create1", try_epoll, "exact calls keep tracing programs in which no thread begins"},
     {"kcmp", try_kcmp, "of processes that share their memory only vfork's are recognised (--calls)"},
     {"futex_waitv", try_waitv,
-     "what programs load is looked for every millisecond, not told: they wait longer"},
+     "what programs load is looked for every millisecond, not notified: they wait longer"},
 };
 
 void cli_doctor_check_refused(struct cli_doctor *doctor)

@@ -46,7 +46,7 @@ static int look(const char *path, const char *profile, bool *as_it_is, struct ba
     if (stat(path, &status))
         return errno == ENOENT ? BASE_OK : base_fail_errno(error, errno, "%s", path);
     if (S_ISDIR(status.st_mode))
-        return base_fail(error, BASE_EUSAGE, "%s is a folder", path);
+        return base_fail(error, BASE_EUSAGE, "%s is a directory", path);
     if (is_same_file(&status, profile))
         return base_fail(error, BASE_EUSAGE, "%s is the profile itself", path);
     if (S_ISREG(status.st_mode) && is_profile(path))

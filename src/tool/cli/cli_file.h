@@ -17,7 +17,7 @@ struct cli_file {
     int number;             /* errno of the write that failed, 0 */
 };
 
-/* Refuses folders, and Tally profiles: `profile` of these is named as the one that is being read. Symbolic
+/* Refuses directories, and Tally profiles: `profile` of these is named as the one that is being read. Symbolic
  * links are followed. On success cli_file_finish ends it. */
 int cli_file_begin(struct cli_file *file, const char *path, const char *profile, struct base_error *error);
 

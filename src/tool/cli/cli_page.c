@@ -102,7 +102,7 @@ static struct hot *find_hot(const struct profile *profile, const struct view_sel
 
 /* By its address: names may be those of several. */
 static int add_annotated(struct cli_page *page, struct base_json *index, const struct profile *profile,
-                         const struct view_options *options, const struct cli_page_wish *wish,
+                         const struct view_options *options, const struct cli_page_request *request,
                          uint32_t function, struct base_error *error)
 {
     const struct profile_function *item = &profile->functions[function];
@@ -112,7 +112,7 @@ static int add_annotated(struct cli_page *page, struct base_json *index, const s
     if (asprintf(&place, "%s+0x%llx", image, (unsigned long long)item->start) < 0)
         return no_memory(error);
     struct view_annotation annotation = {
-        .function = place, .assembly = true, .maps = wish->maps.items, .map_count = wish->maps.count};
+        .function = place, .assembly = true, .maps = request->maps.items, .map_count = request->maps.count};
     struct view_options view = *options;
     view.view = VIEW_ANNOTATE;
     view.part.image = NULL;
@@ -131,17 +131,17 @@ static int add_annotated(struct cli_page *page, struct base_json *index, const s
 }
 
 static int annotate_hot(struct cli_page *page, const struct profile *profile,
-                        const struct view_options *options, const struct cli_page_wish *wish,
+                        const struct view_options *options, const struct cli_page_request *request,
                         const struct hot *hot, size_t count, struct base_error *error)
 {
     struct base_text text = {0};
     struct base_json index = {.out = &text, .lines = 2};
     int code = 0;
-    size_t most = wish->annotated == UINT64_MAX ? CLI_PAGE_ANNOTATED : (size_t)wish->annotated;
+    size_t most = request->annotated == UINT64_MAX ? CLI_PAGE_ANNOTATED : (size_t)request->annotated;
     base_json_begin(&index, NULL, '{');
     base_json_begin(&index, "functions", '[');
     for (size_t i = 0, done = 0; code >= 0 && i < count && done < most; i++) {
-        code = add_annotated(page, &index, profile, options, wish, hot[i].function, error);
+        code = add_annotated(page, &index, profile, options, request, hot[i].function, error);
         done += code > 0;
     }
     base_json_end(&index, ']');
@@ -153,7 +153,7 @@ static int annotate_hot(struct cli_page *page, const struct profile *profile,
 }
 
 static int add_hot(struct cli_page *page, const struct profile *profile, const struct view_options *options,
-                   const struct cli_page_wish *wish, struct base_error *error)
+                   const struct cli_page_request *request, struct base_error *error)
 {
     struct view_selection selection;
     struct base_error why = {0};
@@ -161,7 +161,7 @@ static int add_hot(struct cli_page *page, const struct profile *profile, const s
         return BASE_OK; /* no counter: nothing is hot */
     size_t count = 0;
     struct hot *hot = find_hot(profile, &selection, &count);
-    int code = hot ? annotate_hot(page, profile, options, wish, hot, count, error) : no_memory(error);
+    int code = hot ? annotate_hot(page, profile, options, request, hot, count, error) : no_memory(error);
     free(hot);
     view_select_free(&selection);
     return code;
@@ -170,10 +170,10 @@ static int add_hot(struct cli_page *page, const struct profile *profile, const s
 /* --- all of it --- */
 
 static int add_difference(struct cli_page *page, const struct profile *profile,
-                          const struct view_options *options, const struct cli_page_wish *wish,
+                          const struct view_options *options, const struct cli_page_request *request,
                           struct base_error *error)
 {
-    const struct diff_run runs[] = {{page->against, wish->against}, {profile, options->file}};
+    const struct diff_run runs[] = {{page->against, request->against}, {profile, options->file}};
     struct diff_options view = {.view = DIFF_FUNCTIONS,
                                 .counter = options->counter,
                                 .part = options->part,
@@ -189,20 +189,20 @@ static int add_difference(struct cli_page *page, const struct profile *profile,
 
 /* The same part of the earlier profile, and what changed. */
 static int add_against(struct cli_page *page, const struct profile *profile,
-                       const struct view_options *options, const struct cli_page_wish *wish,
+                       const struct view_options *options, const struct cli_page_request *request,
                        struct base_error *error)
 {
-    int code = cli_profile_load(wish->against, true, options->debuginfod, &page->against, error);
+    int code = cli_profile_load(request->against, true, options->debuginfod, &page->against, error);
     if (code < 0)
         return code;
     code = view_select(page->against, options, &page->part, error);
     if (code < 0)
-        return base_fail_context(error, code, "%s", wish->against);
-    return add_difference(page, profile, options, wish, error);
+        return base_fail_context(error, code, "%s", request->against);
+    return add_difference(page, profile, options, request, error);
 }
 
 static int build(struct cli_page *page, const struct profile *profile, const struct view_options *options,
-                 const struct cli_page_wish *wish, struct base_error *error)
+                 const struct cli_page_request *request, struct base_error *error)
 {
     struct view_options view = *options;
     view.json = true;
@@ -217,16 +217,17 @@ static int build(struct cli_page *page, const struct profile *profile, const str
     view.view = VIEW_LOSSES;
     if (code >= 0)
         code = add_report(page, "losses", profile, &view, error);
-    if (code >= 0 && wish->annotated)
-        code = add_hot(page, profile, &view, wish, error);
-    return code >= 0 && wish->against ? add_against(page, profile, options, wish, error) : code;
+    if (code >= 0 && request->annotated)
+        code = add_hot(page, profile, &view, request, error);
+    return code >= 0 && request->against ? add_against(page, profile, options, request, error) : code;
 }
 
 int cli_page_build(struct cli_page *page, const struct profile *profile, const struct view_options *options,
-                   const struct cli_page_wish *wish, struct export_options *export, struct base_error *error)
+                   const struct cli_page_request *request, struct export_options *export,
+                   struct base_error *error)
 {
     *page = (struct cli_page){0};
-    int code = build(page, profile, options, wish, error);
+    int code = build(page, profile, options, request, error);
     if (code >= 0)
         code = export_timeline_read(&page->timeline, options->file, profile, export, EXPORT_TIMELINE_SLOTS,
                                     error);
@@ -237,7 +238,7 @@ int cli_page_build(struct cli_page *page, const struct profile *profile, const s
     export->documents = page->documents;
     export->document_count = page->count;
     export->against = page->against;
-    export->against_file = wish->against;
+    export->against_file = request->against;
     export->against_part = (struct export_part){
         .threads = page->part.threads, .images = page->part.images, .cpus = page->part.cpus};
     export->against_counter = options->counter ? page->part.counter : 0;

@@ -17,8 +17,8 @@
 
 enum { CLI_PAGE_ANNOTATED = 20, CLI_PAGE_ANNOTATED_MOST = 1000 };
 
-/* What is wished of a page; zero it, set `annotated` to UINT64_MAX. */
-struct cli_page_wish {
+/* What is asked of a page; zero it, set `annotated` to UINT64_MAX. */
+struct cli_page_request {
     uint64_t annotated;  /* so many of the hottest functions with their lines; UINT64_MAX: the default */
     const char *against; /* NULL, or the file of an earlier profile */
     struct cli_profile_maps maps;
@@ -52,7 +52,8 @@ struct cli_page {
  * makes into `export`, where it is good until cli_page_free. A report that makes no sense for this profile is
  * left out. On failure nothing is to be freed. */
 int cli_page_build(struct cli_page *page, const struct profile *profile, const struct view_options *options,
-                   const struct cli_page_wish *wish, struct export_options *export, struct base_error *error);
+                   const struct cli_page_request *request, struct export_options *export,
+                   struct base_error *error);
 void cli_page_free(struct cli_page *page);
 
 #endif

@@ -140,11 +140,11 @@ static void try_events(struct list *list, const char *group, uint32_t type, cons
 
 static int64_t tracepoint_number(const char *name)
 {
-    static const char *const folders[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
+    static const char *const directories[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
     int64_t number = -1;
     for (size_t i = 0; i < 2 && number < 0; i++) {
         char path[256];
-        snprintf(path, sizeof path, "%s/events/%s/id", folders[i], name);
+        snprintf(path, sizeof path, "%s/events/%s/id", directories[i], name);
         number = perf_event_setting(path, -1);
     }
     return number;

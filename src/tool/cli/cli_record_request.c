@@ -243,7 +243,7 @@ static const struct base_option options[] = {
     {.name = "fds",
      .kind = BASE_OPTION_FLAG,
      .offset = offsetof(struct cli_record_request, fds),
-     .help = "count every file descriptor that is opened, by stack, and tell what is open at the end"},
+     .help = "count every file descriptor that is opened, by stack, and report what is open at the end"},
     {.kind = BASE_OPTION_HEADING, .help = "Functions"},
     {.name = "function",
      .kind = BASE_OPTION_CALL,

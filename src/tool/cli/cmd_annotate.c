@@ -12,7 +12,7 @@
 static const double DEFAULT_LIMIT = 1; /* percent of the function */
 enum { AROUND = 4, AROUND_MOST = 1000 };
 
-struct annotate_wish {
+struct annotate_request {
     int syntax, color;
     const char *counter;
     struct view_part part;
@@ -26,16 +26,16 @@ static int read_limit(const struct base_option *option, const char *argument, vo
                       struct base_error *error)
 {
     (void)option;
-    struct annotate_wish *wish = target;
+    struct annotate_request *request = target;
     uint64_t rows = 0;
-    int result = cli_profile_limit(argument, &wish->limit_percent, &rows, error);
-    if (result == BASE_OK && wish->limit_percent < 0)
+    int result = cli_profile_limit(argument, &request->limit_percent, &rows, error);
+    if (result == BASE_OK && request->limit_percent < 0)
         return base_fail(error, BASE_EUSAGE, "%s is no share of the function: write %s%%", argument,
                          argument);
     return result;
 }
 
-#define MEMBER(member) .offset = offsetof(struct annotate_wish, member)
+#define MEMBER(member) .offset = offsetof(struct annotate_request, member)
 
 static const struct base_option annotate_options[] = {
     {.kind = BASE_OPTION_HEADING, .help = "What is shown"},
@@ -104,61 +104,61 @@ static const struct base_options_command annotate_command = {
 };
 
 /* What would be ignored is refused. */
-static int check(struct annotate_wish *wish, struct base_error *error)
+static int check(struct annotate_request *request, struct base_error *error)
 {
-    if (wish->syntax > 0 && !wish->assembly)
+    if (request->syntax > 0 && !request->assembly)
         return base_fail(error, BASE_EUSAGE, "annotate: --syntax goes with --asm");
     return BASE_OK;
 }
 
-static int print(const struct profile *profile, const struct annotate_wish *wish, const char *function,
+static int print(const struct profile *profile, const struct annotate_request *request, const char *function,
                  const char *file, struct base_error *error)
 {
     struct view_annotation annotation = {
         .function = function,
-        .image = wish->part.image,
-        .assembly = wish->assembly,
-        .intel = wish->syntax == 1,
-        .whole = wish->whole,
-        .around = wish->around,
-        .maps = wish->maps.items,
-        .map_count = wish->maps.count,
+        .image = request->part.image,
+        .assembly = request->assembly,
+        .intel = request->syntax == 1,
+        .whole = request->whole,
+        .around = request->around,
+        .maps = request->maps.items,
+        .map_count = request->maps.count,
     };
     struct view_options options = {
         .view = VIEW_ANNOTATE,
-        .counter = wish->counter,
-        .limit_percent = wish->limit_percent,
-        .part = {.thread = wish->part.thread,
-                 .process = wish->part.process,
-                 .cpus = wish->part.cpus}, /* NAME is of the function */
-        .json = wish->json,
-        .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)wish->color),
+        .counter = request->counter,
+        .limit_percent = request->limit_percent,
+        .part = {.thread = request->part.thread,
+                 .process = request->part.process,
+                 .cpus = request->part.cpus}, /* NAME is of the function */
+        .json = request->json,
+        .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)request->color),
         .ascii = !base_terminal_utf8(),
-        .width = wish->wide ? 0 : base_terminal_width(STDOUT_FILENO),
+        .width = request->wide ? 0 : base_terminal_width(STDOUT_FILENO),
         .file = file,
-        .debuginfod = wish->debuginfod,
+        .debuginfod = request->debuginfod,
         .annotation = &annotation,
     };
     struct base_text text = {0};
     int result = annotate_print(profile, &options, &text, error);
-    int status = result < 0 ? cli_fail(error) : cli_pager_show(&text, wish->pager && !wish->json);
+    int status = result < 0 ? cli_fail(error) : cli_pager_show(&text, request->pager && !request->json);
     base_text_free(&text);
     return status;
 }
 
 int cmd_annotate(int argc, char **argv)
 {
-    struct annotate_wish wish = {.limit_percent = DEFAULT_LIMIT, .around = AROUND, .pager = true};
+    struct annotate_request request = {.limit_percent = DEFAULT_LIMIT, .around = AROUND, .pager = true};
     struct base_options_rest rest;
     struct base_error error = {0};
     struct profile *profile = NULL;
     int status;
-    if (!cli_parse(&annotate_command, argc, argv, &wish, &rest, &status))
+    if (!cli_parse(&annotate_command, argc, argv, &request, &rest, &status))
         return status;
     const char *file = rest.count > 1 ? rest.arguments[1] : "tally.out";
-    if (check(&wish, &error) < 0 || cli_profile_load(file, true, wish.debuginfod, &profile, &error) < 0)
+    if (check(&request, &error) < 0 || cli_profile_load(file, true, request.debuginfod, &profile, &error) < 0)
         return cli_fail(&error);
-    status = print(profile, &wish, rest.arguments[0], file, &error);
+    status = print(profile, &request, rest.arguments[0], file, &error);
     profile_free(profile);
     return status;
 }

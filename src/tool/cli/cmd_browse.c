@@ -10,13 +10,13 @@
 #include "cli.h"
 #include "cli_profile.h"
 
-struct browse_wish {
+struct browse_request {
     int color;
     const char *counter;
     bool debuginfod;
 };
 
-#define MEMBER(member) .offset = offsetof(struct browse_wish, member)
+#define MEMBER(member) .offset = offsetof(struct browse_request, member)
 
 static const struct base_option browse_options[] = {
     {.name = "counter",
@@ -117,16 +117,16 @@ static int status_of(int result, const struct base_error *error)
     return result < 0 ? cli_fail(error) : result ? 128 + result : CLI_OK;
 }
 
-static int browse(const struct profile *profile, const struct browse_wish *wish, const char *file,
+static int browse(const struct profile *profile, const struct browse_request *request, const char *file,
                   struct base_error *error)
 {
-    struct shown shown = {file, wish->debuginfod};
+    struct shown shown = {file, request->debuginfod};
     struct browse_options options = {
         .in = stdin,
         .out = stdout,
         .file = file,
-        .counter = wish->counter,
-        .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)wish->color),
+        .counter = request->counter,
+        .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)request->color),
         .ascii = !base_terminal_utf8(),
         .annotate = annotate,
         .context = &shown,
@@ -136,21 +136,21 @@ static int browse(const struct profile *profile, const struct browse_wish *wish,
 
 int cmd_browse(int argc, char **argv)
 {
-    struct browse_wish wish = {0};
+    struct browse_request request = {0};
     struct base_options_rest rest;
     struct base_error error = {0};
     struct profile *profile = NULL;
     int status;
-    if (!cli_parse(&browse_command, argc, argv, &wish, &rest, &status))
+    if (!cli_parse(&browse_command, argc, argv, &request, &rest, &status))
         return status;
     const char *file = rest.count ? rest.arguments[0] : "tally.out";
     if (!base_terminal_is(STDIN_FILENO) || !base_terminal_is(STDOUT_FILENO)) {
         cli_say("browse needs a terminal; tally report prints the same");
         return CLI_FAILED;
     }
-    if (cli_profile_load(file, true, wish.debuginfod, &profile, &error) < 0)
+    if (cli_profile_load(file, true, request.debuginfod, &profile, &error) < 0)
         return cli_fail(&error);
-    status = browse(profile, &wish, file, &error);
+    status = browse(profile, &request, file, &error);
     profile_free(profile);
     return status;
 }

@@ -13,7 +13,7 @@
 static const double DEFAULT_LIMIT = 1; /* percent: what is below can give 1.01x at most */
 enum { MOST_THREADS = 1000000 };
 
-struct candidates_wish {
+struct candidates_request {
     double speedup, limit_percent;
     uint64_t invoke_ns, threads, limit_rows;
     int color;
@@ -24,17 +24,17 @@ static int read_limit(const struct base_option *option, const char *argument, vo
                       struct base_error *error)
 {
     (void)option;
-    struct candidates_wish *wish = target;
-    return cli_profile_limit(argument, &wish->limit_percent, &wish->limit_rows, error);
+    struct candidates_request *request = target;
+    return cli_profile_limit(argument, &request->limit_percent, &request->limit_rows, error);
 }
 
 static int read_speedup(const struct base_option *option, const char *argument, void *target,
                         struct base_error *error)
 {
     (void)option;
-    struct candidates_wish *wish = target;
-    int result = base_options_read_real(argument, &wish->speedup, error);
-    if (result == BASE_OK && !(wish->speedup > 0))
+    struct candidates_request *request = target;
+    int result = base_options_read_real(argument, &request->speedup, error);
+    if (result == BASE_OK && !(request->speedup > 0))
         return base_fail(error, BASE_EUSAGE, "%s is no speed-up: it must be more than 0", argument);
     return result;
 }
@@ -44,15 +44,15 @@ static int read_cost(const struct base_option *option, const char *argument, voi
                      struct base_error *error)
 {
     (void)option;
-    struct candidates_wish *wish = target;
-    int result = base_options_read_duration(argument, &wish->invoke_ns, error);
-    if (result == BASE_OK && wish->invoke_ns && !argument[strspn(argument, "0123456789.")])
+    struct candidates_request *request = target;
+    int result = base_options_read_duration(argument, &request->invoke_ns, error);
+    if (result == BASE_OK && request->invoke_ns && !argument[strspn(argument, "0123456789.")])
         return base_fail(error, BASE_EUSAGE, "%s needs a unit: %sns, %sus, %sms or %ss", argument, argument,
                          argument, argument, argument);
     return result;
 }
 
-#define MEMBER(member) .offset = offsetof(struct candidates_wish, member)
+#define MEMBER(member) .offset = offsetof(struct candidates_request, member)
 
 static const struct base_option candidates_options[] = {
     {.kind = BASE_OPTION_HEADING, .help = "What to assume"},
@@ -106,51 +106,52 @@ static const struct base_options_command candidates_command = {
     .notes = candidates_notes,
 };
 
-static int check(const struct candidates_wish *wish, struct base_error *error)
+static int check(const struct candidates_request *request, struct base_error *error)
 {
-    if (wish->speedup > 0 && wish->threads)
+    if (request->speedup > 0 && request->threads)
         return base_fail(
             error, BASE_EUSAGE,
             "candidates: --speedup is for an accelerator, --threads for doing without: ask for one");
     return BASE_OK;
 }
 
-static int print(const struct profile *profile, const struct candidates_wish *wish, const char *file,
+static int print(const struct profile *profile, const struct candidates_request *request, const char *file,
                  struct base_error *error)
 {
     struct view_options options = {
         .view = VIEW_CANDIDATES,
-        .limit_percent = wish->limit_percent,
-        .limit_rows = wish->limit_rows,
-        .json = wish->json,
-        .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)wish->color),
+        .limit_percent = request->limit_percent,
+        .limit_rows = request->limit_rows,
+        .json = request->json,
+        .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)request->color),
         .ascii = !base_terminal_utf8(),
         .width = base_terminal_width(STDOUT_FILENO),
         .file = file,
-        .speedup = wish->speedup,
-        .invoke_ns = wish->invoke_ns,
-        .parallel = wish->threads,
+        .speedup = request->speedup,
+        .invoke_ns = request->invoke_ns,
+        .parallel = request->threads,
     };
     struct base_text text = {0};
     int result = report_print(profile, &options, &text, error);
-    int status = result < 0 ? cli_fail(error) : cli_pager_show(&text, wish->pager && !wish->json);
+    int status = result < 0 ? cli_fail(error) : cli_pager_show(&text, request->pager && !request->json);
     base_text_free(&text);
     return status;
 }
 
 int cmd_candidates(int argc, char **argv)
 {
-    struct candidates_wish wish = {.limit_percent = DEFAULT_LIMIT, .pager = true};
+    struct candidates_request request = {.limit_percent = DEFAULT_LIMIT, .pager = true};
     struct base_options_rest rest;
     struct base_error error = {0};
     struct profile *profile = NULL;
     int status;
-    if (!cli_parse(&candidates_command, argc, argv, &wish, &rest, &status))
+    if (!cli_parse(&candidates_command, argc, argv, &request, &rest, &status))
         return status;
     const char *file = rest.count ? rest.arguments[0] : "tally.out";
-    if (check(&wish, &error) < 0 || cli_profile_load(file, false, wish.debuginfod, &profile, &error) < 0)
+    if (check(&request, &error) < 0 ||
+        cli_profile_load(file, false, request.debuginfod, &profile, &error) < 0)
         return cli_fail(&error);
-    status = print(profile, &wish, file, &error);
+    status = print(profile, &request, file, &error);
     profile_free(profile);
     return status;
 }

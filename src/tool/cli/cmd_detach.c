@@ -10,7 +10,7 @@
 #include "proc_owner.h"
 #include "remains.h"
 
-struct detach_wish {
+struct detach_request {
     struct cli_pids pids;
     bool json;
 };
@@ -19,7 +19,7 @@ static int read_pids(const struct base_option *option, const char *argument, voi
                      struct base_error *error)
 {
     (void)option;
-    return cli_pids_read(&((struct detach_wish *)target)->pids, argument, error);
+    return cli_pids_read(&((struct detach_request *)target)->pids, argument, error);
 }
 
 static const struct base_option options[] = {{.name = "pid",
@@ -30,7 +30,7 @@ static const struct base_option options[] = {{.name = "pid",
                                               .help = "the processes to look at"},
                                              {.name = "json",
                                               .kind = BASE_OPTION_FLAG,
-                                              .offset = offsetof(struct detach_wish, json),
+                                              .offset = offsetof(struct detach_request, json),
                                               .help = "say what was found as JSON, one object a process"},
                                              {0}};
 
@@ -79,7 +79,7 @@ static void print_words(pid_t pid, const struct remains_cleaned *cleaned)
 }
 
 /* CLI_OK, 1: something stays, CLI_FAILED. */
-static int detach(const struct detach_wish *wish, pid_t pid)
+static int detach(const struct detach_request *request, pid_t pid)
 {
     struct remains_cleaned cleaned;
     struct base_error error = {0};
@@ -90,7 +90,7 @@ static int detach(const struct detach_wish *wish, pid_t pid)
         close(owned);
     if (result < 0)
         return cli_fail(&error);
-    if (wish->json)
+    if (request->json)
         print_json(pid, &cleaned);
     else
         print_words(pid, &cleaned);
@@ -99,20 +99,20 @@ static int detach(const struct detach_wish *wish, pid_t pid)
 
 int cmd_detach(int argc, char **argv)
 {
-    struct detach_wish wish = {0};
+    struct detach_request request = {0};
     struct base_options_rest rest;
     struct base_error error = {0};
     int status, worst = CLI_OK;
-    if (!cli_parse(&detach_command, argc, argv, &wish, &rest, &status))
+    if (!cli_parse(&detach_command, argc, argv, &request, &rest, &status))
         return status;
-    if (!wish.pids.count) {
+    if (!request.pids.count) {
         base_fail(&error, BASE_EUSAGE, "which process? (-p PID)");
         return cli_fail_command(detach_command.name, &error);
     }
     if (proc_namespace_check(&error) < 0)
         return cli_fail(&error);
-    for (size_t i = 0; i < wish.pids.count; i++) {
-        status = detach(&wish, wish.pids.items[i]);
+    for (size_t i = 0; i < request.pids.count; i++) {
+        status = detach(&request, request.pids.items[i]);
         worst = status > worst ? status : worst;
     }
     return worst;

@@ -16,7 +16,7 @@
 static const double DEFAULT_LIMIT = 0.5; /* percent */
 enum { GATE_FAILED = 1 };
 
-struct diff_wish {
+struct diff_request {
     int view, color;
     const char *counter;
     struct view_part part;
@@ -29,8 +29,8 @@ static int read_limit(const struct base_option *option, const char *argument, vo
                       struct base_error *error)
 {
     (void)option;
-    struct diff_wish *wish = target;
-    return cli_profile_limit(argument, &wish->limit_percent, &wish->limit_rows, error);
+    struct diff_request *request = target;
+    return cli_profile_limit(argument, &request->limit_percent, &request->limit_rows, error);
 }
 
 /* "5" and "5%" */
@@ -38,7 +38,7 @@ static int read_percent(const struct base_option *option, const char *argument, 
                         struct base_error *error)
 {
     (void)option;
-    struct diff_wish *wish = target;
+    struct diff_request *request = target;
     size_t length = strlen(argument);
     char number[64];
     if (!length || length >= sizeof number)
@@ -46,10 +46,10 @@ static int read_percent(const struct base_option *option, const char *argument, 
     memcpy(number, argument, length + 1);
     if (number[length - 1] == '%')
         number[length - 1] = '\0';
-    return base_options_read_real(number, &wish->fail_above, error);
+    return base_options_read_real(number, &request->fail_above, error);
 }
 
-#define MEMBER(member) .offset = offsetof(struct diff_wish, member)
+#define MEMBER(member) .offset = offsetof(struct diff_request, member)
 
 static const struct base_option diff_options[] = {
     {.kind = BASE_OPTION_HEADING, .help = "What to compare"},
@@ -96,9 +96,9 @@ static const struct base_option diff_options[] = {
 };
 
 static const char *const diff_notes[] = {
-    "Several recordings of a side are separated by commas. One recording a side tells sampling noise; how "
+    "Several recordings of a side are separated by commas. One recording a side shows sampling noise; how "
     "much "
-    "runs of the program differ, and so whether the whole became slower, only several tell: five are good.",
+    "runs of the program differ, and so whether the whole became slower, only several show: five are good.",
     "The exit status is 0, 1 when --fail-above found something, 2 after an error.",
     "  tally diff before.out after.out",
     "  tally diff a1.out,a2.out,a3.out b1.out,b2.out,b3.out --fail-above 5",
@@ -120,17 +120,17 @@ static const struct base_options_command diff_command = {
     .notes = diff_notes,
 };
 
-static int check(struct diff_wish *wish, struct base_error *error)
+static int check(struct diff_request *request, struct base_error *error)
 {
-    if (wish->view >= 0 && wish->total)
+    if (request->view >= 0 && request->total)
         return base_fail(error, BASE_EUSAGE, "diff: --total is for functions, not for --paths or --edges");
-    if (wish->view == DIFF_EDGES && wish->counter)
+    if (request->view == DIFF_EDGES && request->counter)
         return base_fail(error, BASE_EUSAGE, "diff: --edges has no --counter: it compares calls");
-    if (wish->part.cpus &&
-        (wish->view == DIFF_EDGES || (wish->counter && !strcmp(wish->counter, PROFILE_CALLS))))
+    if (request->part.cpus &&
+        (request->view == DIFF_EDGES || (request->counter && !strcmp(request->counter, PROFILE_CALLS))))
         return base_fail(error, BASE_EUSAGE, "diff: calls have no --cpu: they are counted by thread");
-    if (wish->view < 0)
-        wish->view = DIFF_FUNCTIONS;
+    if (request->view < 0)
+        request->view = DIFF_FUNCTIONS;
     return BASE_OK;
 }
 
@@ -190,20 +190,20 @@ static int load_side(struct runs *runs, const char *list, bool debuginfod, struc
 
 /* --- the command --- */
 
-static int show(const struct runs *runs, const struct diff_wish *wish, struct diff_gate *gate,
+static int show(const struct runs *runs, const struct diff_request *request, struct diff_gate *gate,
                 struct cli_progress *progress, struct base_error *error)
 {
     struct diff_options options = {
-        .view = (enum diff_view)wish->view,
-        .counter = wish->counter,
-        .part = wish->part,
-        .total = wish->total,
-        .significant = wish->significant,
-        .fail_above = wish->fail_above,
-        .limit_percent = wish->limit_percent,
-        .limit_rows = wish->limit_rows,
-        .json = wish->json,
-        .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)wish->color),
+        .view = (enum diff_view)request->view,
+        .counter = request->counter,
+        .part = request->part,
+        .total = request->total,
+        .significant = request->significant,
+        .fail_above = request->fail_above,
+        .limit_percent = request->limit_percent,
+        .limit_rows = request->limit_rows,
+        .json = request->json,
+        .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)request->color),
         .ascii = !base_terminal_utf8(),
         .width = base_terminal_width(STDOUT_FILENO),
     };
@@ -211,38 +211,40 @@ static int show(const struct runs *runs, const struct diff_wish *wish, struct di
     cli_progress_show(progress, "comparing", 0, 0);
     int code = diff_print(runs->items, runs->count, runs->old_count, &options, gate, &text, error);
     cli_progress_end(progress);
-    int status = code < 0 ? cli_fail(error) : cli_pager_show(&text, wish->pager && !wish->json);
+    int status = code < 0 ? cli_fail(error) : cli_pager_show(&text, request->pager && !request->json);
     base_text_free(&text);
     return status;
 }
 
-static int judge(const struct diff_wish *wish, const struct diff_gate *gate, int status)
+static int judge(const struct diff_request *request, const struct diff_gate *gate, int status)
 {
     if (status != CLI_OK || !gate->failed)
         return status;
-    cli_say("diff: above %.6g %%: %s%s", wish->fail_above, base_text_string(&gate->names),
+    cli_say("diff: above %.6g %%: %s%s", request->fail_above, base_text_string(&gate->names),
             gate->failed > 5 ? " and others" : "");
     return GATE_FAILED;
 }
 
 int cmd_diff(int argc, char **argv)
 {
-    struct diff_wish wish = {.view = -1, .fail_above = -1, .limit_percent = DEFAULT_LIMIT, .pager = true};
+    struct diff_request request = {
+        .view = -1, .fail_above = -1, .limit_percent = DEFAULT_LIMIT, .pager = true};
     struct base_options_rest rest;
     struct base_error error = {0};
     struct runs runs = {0};
     struct diff_gate gate = {0};
     struct cli_progress progress = cli_progress_begin();
     int status;
-    if (!cli_parse(&diff_command, argc, argv, &wish, &rest, &status))
+    if (!cli_parse(&diff_command, argc, argv, &request, &rest, &status))
         return status;
-    int code = check(&wish, &error);
+    int code = check(&request, &error);
     if (code >= 0)
-        code = load_side(&runs, rest.arguments[0], wish.debuginfod, &error);
+        code = load_side(&runs, rest.arguments[0], request.debuginfod, &error);
     runs.old_count = runs.count;
     if (code >= 0)
-        code = load_side(&runs, rest.arguments[1], wish.debuginfod, &error);
-    status = code < 0 ? cli_fail(&error) : judge(&wish, &gate, show(&runs, &wish, &gate, &progress, &error));
+        code = load_side(&runs, rest.arguments[1], request.debuginfod, &error);
+    status =
+        code < 0 ? cli_fail(&error) : judge(&request, &gate, show(&runs, &request, &gate, &progress, &error));
     base_text_free(&gate.names);
     free_runs(&runs);
     return status;

@@ -12,14 +12,14 @@
 
 enum { CANNOT_RECORD = 1, TEXT_COLUMN = 9, WIDTH = 80 };
 
-struct doctor_wish {
+struct doctor_request {
     bool json;
 };
 
 static const struct base_option doctor_options[] = {
     {.name = "json",
      .kind = BASE_OPTION_FLAG,
-     .offset = offsetof(struct doctor_wish, json),
+     .offset = offsetof(struct doctor_request, json),
      .help = "for machines"},
     {0},
 };
@@ -86,15 +86,15 @@ static void add_json(struct base_text *out, const struct cli_doctor *doctor)
 
 int cmd_doctor(int argc, char **argv)
 {
-    struct doctor_wish wish = {0};
+    struct doctor_request request = {0};
     struct base_options_rest rest;
     struct cli_doctor doctor = {.root = ""};
     struct base_text text = {0};
     int status;
-    if (!cli_parse(&doctor_command, argc, argv, &wish, &rest, &status))
+    if (!cli_parse(&doctor_command, argc, argv, &request, &rest, &status))
         return status;
     cli_doctor_check_all(&doctor);
-    if (wish.json)
+    if (request.json)
         add_json(&text, &doctor);
     else
         add_texts(&text, &doctor);

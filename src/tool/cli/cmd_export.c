@@ -17,15 +17,15 @@
 #include "profile_period.h"
 #include "view_select.h"
 
-struct export_wish {
+struct export_request {
     int format, table;
-    struct cli_page_wish page;
+    struct cli_page_request page;
     const char *output, *counter;
     struct view_part part;
     bool threads, inlines, samples, marks, debuginfod;
 };
 
-#define MEMBER(member) .offset = offsetof(struct export_wish, member)
+#define MEMBER(member) .offset = offsetof(struct export_request, member)
 
 static const struct base_option export_options[] = {
     {.kind = BASE_OPTION_HEADING, .help = "What is written, and where"},
@@ -115,52 +115,56 @@ static int refuse(struct base_error *error, const char *option, const char *form
 }
 
 /* What would be ignored is refused. */
-static int check(struct export_wish *wish, struct base_error *error)
+static int check(struct export_request *request, struct base_error *error)
 {
-    bool csv = wish->format == EXPORT_CSV, folded = wish->format == EXPORT_FOLDED;
-    bool functions = csv && (wish->table < 0 || wish->table == EXPORT_FLAT || wish->table == EXPORT_EDGES);
-    if (wish->format < 0)
+    bool csv = request->format == EXPORT_CSV, folded = request->format == EXPORT_FOLDED;
+    bool functions =
+        csv && (request->table < 0 || request->table == EXPORT_FLAT || request->table == EXPORT_EDGES);
+    if (request->format < 0)
         return base_fail(error, BASE_EUSAGE,
                          "export: which --format? There are pprof, callgrind, folded, speedscope, csv, "
                          "html, massif, gprof, firefox and perfetto");
-    if (wish->table >= 0 && !csv)
+    if (request->table >= 0 && !csv)
         return refuse(error, "--table", "csv");
-    if (wish->samples && !folded)
+    if (request->samples && !folded)
         return refuse(error, "--samples", "folded: the other formats have them beside the values");
-    if (wish->marks && !folded)
+    if (request->marks && !folded)
         return refuse(error, "--marks", "folded");
-    if (wish->threads && !folded && wish->format != EXPORT_SPEEDSCOPE)
+    if (request->threads && !folded && request->format != EXPORT_SPEEDSCOPE)
         return refuse(error, "--threads", "folded or speedscope");
-    bool html = wish->format == EXPORT_HTML;
-    if (wish->page.against && !html)
+    bool html = request->format == EXPORT_HTML;
+    if (request->page.against && !html)
         return refuse(error, "--against", "html; tally diff compares as text");
-    if (wish->page.annotated != UINT64_MAX && !html)
+    if (request->page.annotated != UINT64_MAX && !html)
         return refuse(error, "--annotate", "html");
-    if (wish->page.maps.count && !html)
+    if (request->page.maps.count && !html)
         return refuse(error, "--source-map", "html");
     if (html && !export_has_page())
         return base_fail(error, BASE_EUNSUPPORTED,
                          "export: this tally was built without npm and has no page in it; install nodejs and "
                          "npm (make setup) and build it anew");
-    if (wish->inlines && !functions && wish->format != EXPORT_CALLGRIND && wish->format != EXPORT_GPROF)
+    if (request->inlines && !functions && request->format != EXPORT_CALLGRIND &&
+        request->format != EXPORT_GPROF)
         return refuse(error, "--inlines", "callgrind, gprof, or csv with --table flat or edges");
-    if (csv && wish->table == EXPORT_EDGES && (wish->part.cpus || wish->counter))
+    if (csv && request->table == EXPORT_EDGES && (request->part.cpus || request->counter))
         return base_fail(error, BASE_EUSAGE, "export: --table edges has no %s",
-                         wish->part.cpus ? "--cpu: calls are counted by thread" : "--counter: it is calls");
-    bool period = wish->part.from_ns || wish->part.to_ns;
-    if (period && (wish->format == EXPORT_MASSIF || (csv && wish->table == EXPORT_EDGES)))
+                         request->part.cpus ? "--cpu: calls are counted by thread"
+                                            : "--counter: it is calls");
+    bool period = request->part.from_ns || request->part.to_ns;
+    if (period && (request->format == EXPORT_MASSIF || (csv && request->table == EXPORT_EDGES)))
         return base_fail(error, BASE_EUSAGE, "export: --from and --to are of samples, and %s has none",
                          csv ? "--table edges" : "massif");
     if (period && html)
         return base_fail(error, BASE_EUSAGE,
                          "export: html has no --from and --to: the page has all of it, and shows periods");
-    if (wish->counter && !strcmp(wish->counter, PROFILE_CALLS) && !(csv && wish->table == EXPORT_COUNTERS))
+    if (request->counter && !strcmp(request->counter, PROFILE_CALLS) &&
+        !(csv && request->table == EXPORT_COUNTERS))
         return base_fail(error, BASE_EUSAGE,
                          "export: calls are counted by edge, not by stack: pprof and callgrind have them "
                          "beside the time, and --format csv --table edges alone");
-    if (wish->counter && wish->format == EXPORT_MASSIF)
+    if (request->counter && request->format == EXPORT_MASSIF)
         return base_fail(error, BASE_EUSAGE, "export: massif has no --counter: it is memory held");
-    wish->table = wish->table < 0 ? EXPORT_FLAT : wish->table;
+    request->table = request->table < 0 ? EXPORT_FLAT : request->table;
     return BASE_OK;
 }
 
@@ -182,13 +186,13 @@ static const struct {
 };
 
 /* NULL: standard output. */
-static const char *choose_output(const struct export_wish *wish)
+static const char *choose_output(const struct export_request *request)
 {
-    if (wish->output)
-        return strcmp(wish->output, "-") ? wish->output : NULL;
+    if (request->output)
+        return strcmp(request->output, "-") ? request->output : NULL;
     bool to_file =
-        wish->format == EXPORT_PPROF || wish->format == EXPORT_HTML || base_terminal_is(STDOUT_FILENO);
-    return to_file ? formats[wish->format].file : NULL;
+        request->format == EXPORT_PPROF || request->format == EXPORT_HTML || base_terminal_is(STDOUT_FILENO);
+    return to_file ? formats[request->format].file : NULL;
 }
 
 static bool write_standard(void *context, const void *bytes, size_t length)
@@ -249,15 +253,15 @@ static int put(const struct profile *profile, const struct export_options *optio
 }
 
 /* The page has reports in it beside the profile. */
-static int export_page(const struct profile *profile, const struct export_wish *wish,
+static int export_page(const struct profile *profile, const struct export_request *request,
                        struct export_options *options, struct view_options *part, struct base_error *error)
 {
     struct cli_page page;
     part->file = options->file;
-    part->debuginfod = wish->debuginfod;
-    if (cli_page_build(&page, profile, part, &wish->page, options, error) < 0)
+    part->debuginfod = request->debuginfod;
+    if (cli_page_build(&page, profile, part, &request->page, options, error) < 0)
         return cli_fail(error);
-    int status = put(profile, options, choose_output(wish), error);
+    int status = put(profile, options, choose_output(request), error);
     cli_page_free(&page);
     return status;
 }
@@ -269,58 +273,58 @@ static bool is_of_one(int format)
            format == EXPORT_PERFETTO;
 }
 
-static int check_counter(const struct profile *profile, const struct export_wish *wish, uint16_t counter,
-                         const char *file, struct base_error *error)
+static int check_counter(const struct profile *profile, const struct export_request *request,
+                         uint16_t counter, const char *file, struct base_error *error)
 {
-    bool of_time = wish->format == EXPORT_GPROF || wish->format == EXPORT_PERFETTO;
+    bool of_time = request->format == EXPORT_GPROF || request->format == EXPORT_PERFETTO;
     if (of_time && strcmp(profile_text(profile, profile->counters[counter].unit), "ns"))
         return base_fail(error, BASE_EUSAGE, "export: the format of %s is of time, and %s of %s is none",
-                         formats[wish->format].name,
+                         formats[request->format].name,
                          counter ? profile_text(profile, profile->counters[counter].name) : "what there is",
                          file);
-    if (wish->format == EXPORT_MASSIF && !profile_heap_find(profile, PROFILE_HEAP_PEAK))
+    if (request->format == EXPORT_MASSIF && !profile_heap_find(profile, PROFILE_HEAP_PEAK))
         return base_fail(error, BASE_EUSAGE,
                          "export: %s has no memory in it; tally record --heap counts that", file);
     return BASE_OK;
 }
 
 /* The timeline, for formats that draw it. */
-static int read_times(const struct profile *profile, const struct export_wish *wish, const char *file,
+static int read_times(const struct profile *profile, const struct export_request *request, const char *file,
                       struct profile_timeline_list *times, struct base_error *error)
 {
-    if (wish->format != EXPORT_FIREFOX && wish->format != EXPORT_PERFETTO)
+    if (request->format != EXPORT_FIREFOX && request->format != EXPORT_PERFETTO)
         return BASE_OK;
-    const struct profile_period period = {wish->part.from_ns,
-                                          wish->part.to_ns ? wish->part.to_ns : UINT64_MAX};
+    const struct profile_period period = {request->part.from_ns,
+                                          request->part.to_ns ? request->part.to_ns : UINT64_MAX};
     int code = profile_timeline_read(file, profile, times, error);
     profile_period_cut(times, &period);
-    if (code >= 0 && wish->format == EXPORT_PERFETTO && !times->count)
+    if (code >= 0 && request->format == EXPORT_PERFETTO && !times->count)
         return base_fail(error, BASE_EUSAGE,
                          "export: %s has no timeline to draw; tally record --timeline keeps one", file);
     return code;
 }
 
-static int write_part(const struct profile *profile, const struct export_wish *wish,
+static int write_part(const struct profile *profile, const struct export_request *request,
                       struct view_options *part, struct export_options *options, struct base_error *error)
 {
     struct profile_timeline_list times = {0};
-    if (read_times(profile, wish, options->file, &times, error) < 0) {
+    if (read_times(profile, request, options->file, &times, error) < 0) {
         profile_timeline_list_free(&times);
         return cli_fail(error);
     }
     options->times = &times;
-    int status = wish->format == EXPORT_HTML ? export_page(profile, wish, options, part, error)
-                                             : put(profile, options, choose_output(wish), error);
+    int status = request->format == EXPORT_HTML ? export_page(profile, request, options, part, error)
+                                                : put(profile, options, choose_output(request), error);
     profile_timeline_list_free(&times);
     return status;
 }
 
-static int export_part(const struct profile *profile, const struct export_wish *wish, const char *file,
+static int export_part(const struct profile *profile, const struct export_request *request, const char *file,
                        struct base_error *error)
 {
-    struct view_options part = {.part = wish->part, .counter = wish->counter};
+    struct view_options part = {.part = request->part, .counter = request->counter};
     uint32_t by_edge = profile_counts_calls(profile);
-    bool calls = by_edge && wish->counter && !strcmp(wish->counter, PROFILE_CALLS);
+    bool calls = by_edge && request->counter && !strcmp(request->counter, PROFILE_CALLS);
     struct view_selection selection;
     if (calls) /* of which reports have no selection */
         part.counter = NULL;
@@ -328,43 +332,43 @@ static int export_part(const struct profile *profile, const struct export_wish *
         return cli_fail(error);
     uint16_t counter = calls ? (uint16_t)by_edge : selection.counter;
     struct export_options options = {
-        .format = (enum export_format)wish->format,
-        .table = (enum export_table)wish->table,
+        .format = (enum export_format)request->format,
+        .table = (enum export_table)request->table,
         .part = {selection.threads, selection.images, selection.cpus, selection.period},
-        .counter = wish->counter || is_of_one(wish->format) ? counter : 0,
+        .counter = request->counter || is_of_one(request->format) ? counter : 0,
         .preferred = counter,
-        .samples = wish->samples,
-        .threads = wish->threads,
-        .inlines = wish->inlines,
-        .marks = wish->marks,
+        .samples = request->samples,
+        .threads = request->threads,
+        .inlines = request->inlines,
+        .marks = request->marks,
         .creator = "tally " TALLY_VERSION,
         .file = file,
     };
-    int status = check_counter(profile, wish, counter, file, error) < 0
+    int status = check_counter(profile, request, counter, file, error) < 0
                      ? cli_fail(error)
-                     : write_part(profile, wish, &part, &options, error);
+                     : write_part(profile, request, &part, &options, error);
     view_select_free(&selection);
     return status;
 }
 
 int cmd_export(int argc, char **argv)
 {
-    struct export_wish wish = {.format = -1, .table = -1, .page.annotated = UINT64_MAX};
+    struct export_request request = {.format = -1, .table = -1, .page.annotated = UINT64_MAX};
     struct base_options_rest rest;
     struct base_error error = {0};
     struct profile *profile = NULL;
     int status;
-    if (!cli_parse(&export_command, argc, argv, &wish, &rest, &status))
+    if (!cli_parse(&export_command, argc, argv, &request, &rest, &status))
         return status;
     const char *file = rest.count ? rest.arguments[0] : "tally.out";
-    if (check(&wish, &error) < 0)
+    if (check(&request, &error) < 0)
         return cli_fail(&error);
-    bool names = wish.format != EXPORT_CSV || wish.table != EXPORT_COUNTERS;
-    if (cli_profile_load(file, names, wish.debuginfod, &profile, &error) < 0)
+    bool names = request.format != EXPORT_CSV || request.table != EXPORT_COUNTERS;
+    if (cli_profile_load(file, names, request.debuginfod, &profile, &error) < 0)
         return cli_fail(&error);
-    status = cli_profile_period(profile, file, &wish.part, wish.counter, &error) < 0
+    status = cli_profile_period(profile, file, &request.part, request.counter, &error) < 0
                  ? cli_fail(&error)
-                 : export_part(profile, &wish, file, &error);
+                 : export_part(profile, &request, file, &error);
     profile_free(profile);
     return status;
 }

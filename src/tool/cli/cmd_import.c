@@ -10,14 +10,14 @@
 #include "profile_store.h"
 #include "sample_resolve.h"
 
-struct import_wish {
+struct import_request {
     int format; /* -1: not said */
     const char *output;
     double rate_hz; /* 0: not said */
     bool processes, debuginfod;
 };
 
-#define MEMBER(member) .offset = offsetof(struct import_wish, member)
+#define MEMBER(member) .offset = offsetof(struct import_request, member)
 
 static const struct base_option import_options[] = {
     {.name = "output",
@@ -50,7 +50,7 @@ static const struct base_option import_options[] = {
 static const enum import_format choices[] = {IMPORT_FOLDED, IMPORT_PPROF, IMPORT_GPERFTOOLS, IMPORT_PERF};
 
 static const char *const import_notes[] = {
-    "FILE may be packed by gzip; - is standard input. What its format cannot tell is said, not made up: a "
+    "FILE may be packed by gzip; - is standard input. What its format does not hold is said, not made up: a "
     "counter "
     "without numbers of samples has no intervals.",
     "  perf record -g -o - ./program | tally import -",
@@ -78,13 +78,13 @@ static int refuse(struct base_error *error, const char *option)
 }
 
 /* What would be ignored is refused. */
-static int check(const struct import_wish *wish, enum import_format format, struct base_error *error)
+static int check(const struct import_request *request, enum import_format format, struct base_error *error)
 {
     if (format == IMPORT_FOLDED || format == IMPORT_UNKNOWN)
         return BASE_OK;
-    if (wish->rate_hz > 0)
+    if (request->rate_hz > 0)
         return refuse(error, "--rate");
-    return wish->processes ? refuse(error, "--processes") : BASE_OK;
+    return request->processes ? refuse(error, "--processes") : BASE_OK;
 }
 
 static void show(void *context, size_t done, size_t total)
@@ -103,13 +103,17 @@ static int name_all(struct profile *profile, bool debuginfod, struct base_error 
     return result;
 }
 
-static int read_profile(const struct import_file *file, const char *name, const struct import_wish *wish,
-                        struct profile **profile, struct base_error *error)
+static int read_profile(const struct import_file *file, const char *name,
+                        const struct import_request *request, struct profile **profile,
+                        struct base_error *error)
 {
-    struct import_options options = {
-        .file = name, .rate_hz = wish->rate_hz, .processes = wish->processes, .debuginfod = wish->debuginfod};
-    options.format = wish->format >= 0 ? choices[wish->format] : import_recognise(file->bytes, file->size);
-    int result = check(wish, options.format, error);
+    struct import_options options = {.file = name,
+                                     .rate_hz = request->rate_hz,
+                                     .processes = request->processes,
+                                     .debuginfod = request->debuginfod};
+    options.format =
+        request->format >= 0 ? choices[request->format] : import_recognise(file->bytes, file->size);
+    int result = check(request, options.format, error);
     if (result == BASE_OK)
         result = import_profile(file->bytes, file->size, &options, profile, error);
     if (result < 0)
@@ -118,7 +122,7 @@ static int read_profile(const struct import_file *file, const char *name, const 
     profile_set_meta(*profile, "tally_version", TALLY_VERSION);
     profile_set_meta(*profile, "imported_file", name);
     if (result == BASE_OK)
-        result = name_all(*profile, wish->debuginfod, error);
+        result = name_all(*profile, request->debuginfod, error);
     if (result < 0)
         profile_free(*profile);
     return result;
@@ -153,23 +157,23 @@ static int write_profile(struct profile *profile, const char *output, struct bas
 
 int cmd_import(int argc, char **argv)
 {
-    struct import_wish wish = {.format = -1};
+    struct import_request request = {.format = -1};
     struct base_options_rest rest;
     struct base_error error = {0};
     struct import_file file;
     struct profile *profile = NULL;
     int status;
-    if (!cli_parse(&import_command, argc, argv, &wish, &rest, &status))
+    if (!cli_parse(&import_command, argc, argv, &request, &rest, &status))
         return status;
     const char *name = rest.arguments[0];
     bool standard = !strcmp(name, "-");
     if (import_file_open(standard ? NULL : name, &file, &error) < 0)
         return cli_fail(&error);
-    int result = read_profile(&file, standard ? "standard input" : name, &wish, &profile, &error);
+    int result = read_profile(&file, standard ? "standard input" : name, &request, &profile, &error);
     import_file_close(&file);
     if (result < 0)
         return cli_fail(&error);
-    status = write_profile(profile, wish.output ? wish.output : "tally.out", &error);
+    status = write_profile(profile, request.output ? request.output : "tally.out", &error);
     profile_free(profile);
     return status;
 }

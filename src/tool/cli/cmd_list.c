@@ -13,14 +13,14 @@
 #include "perf_event.h"
 #include "probe_timer.h"
 
-struct list_wish {
+struct list_request {
     bool json;
 };
 
 static const struct base_option list_options[] = {
     {.name = "json",
      .kind = BASE_OPTION_FLAG,
-     .offset = offsetof(struct list_wish, json),
+     .offset = offsetof(struct list_request, json),
      .help = "for machines"},
     {0},
 };
@@ -117,17 +117,17 @@ static void add_json(struct base_text *out, const struct cli_probe *probes, size
 
 int cmd_list(int argc, char **argv)
 {
-    struct list_wish wish = {0};
+    struct list_request request = {0};
     struct base_options_rest rest;
     struct cli_probe probes[CLI_PROBES_MOST + COLLECTORS];
     struct base_text text = {0};
     int status;
-    if (!cli_parse(&list_command, argc, argv, &wish, &rest, &status))
+    if (!cli_parse(&list_command, argc, argv, &request, &rest, &status))
         return status;
     size_t count = COLLECTORS + cli_probe_all(probes + COLLECTORS);
     probe_time(&probes[0], &probes[COLLECTORS]);
     probe_inside(&probes[1]);
-    if (wish.json)
+    if (request.json)
         add_json(&text, probes, count);
     else
         add_texts(&text, probes, count);

@@ -15,12 +15,12 @@
 #include "profile_store.h"
 #include "view_text.h"
 
-struct merge_wish {
+struct merge_request {
     const char *output;
     bool json, debuginfod;
 };
 
-#define MEMBER(member) .offset = offsetof(struct merge_wish, member)
+#define MEMBER(member) .offset = offsetof(struct merge_request, member)
 
 static const struct base_option merge_options[] = {
     {.name = "output",
@@ -85,13 +85,13 @@ static int check_old(const char *output, const struct base_options_rest *rest, s
 }
 
 /* The result replaces what has its name: that must be none of the parts. */
-static int check(const struct merge_wish *wish, const struct base_options_rest *rest,
+static int check(const struct merge_request *request, const struct base_options_rest *rest,
                  struct base_error *error)
 {
-    if (!wish->output)
+    if (!request->output)
         return base_fail(error, BASE_EUSAGE, "merge: where to? Name a file with -o");
     for (int i = 0; i < rest->count; i++) {
-        if (is_same_file(wish->output, rest->arguments[i]))
+        if (is_same_file(request->output, rest->arguments[i]))
             return base_fail(error, BASE_EUSAGE, "merge: %s is to be merged, and cannot be the result",
                              rest->arguments[i]);
         for (int j = 0; j < i; j++)
@@ -99,7 +99,7 @@ static int check(const struct merge_wish *wish, const struct base_options_rest *
                 return base_fail(error, BASE_EUSAGE, "merge: %s and %s are the same profile",
                                  rest->arguments[j], rest->arguments[i]);
     }
-    return check_old(wish->output, rest, error);
+    return check_old(request->output, rest, error);
 }
 
 /* Names are looked for now: where the merged profile is read, files may be others. */
@@ -114,14 +114,14 @@ static int add(struct profile *into, const char *file, bool debuginfod, struct b
     return result < 0 ? base_fail_context(error, result, "%s", file) : BASE_OK;
 }
 
-static int add_all(struct profile *into, const struct merge_wish *wish, const struct base_options_rest *rest,
-                   struct base_error *error)
+static int add_all(struct profile *into, const struct merge_request *request,
+                   const struct base_options_rest *rest, struct base_error *error)
 {
     struct cli_progress progress = cli_progress_begin();
     int result = BASE_OK;
     for (int i = 0; result == BASE_OK && i < rest->count; i++) {
         cli_progress_show(&progress, "merging", (size_t)i, (size_t)rest->count);
-        result = add(into, rest->arguments[i], wish->debuginfod, error);
+        result = add(into, rest->arguments[i], request->debuginfod, error);
     }
     cli_progress_end(&progress);
     return result == BASE_OK ? profile_merge_finish(into, error) : result;
@@ -180,14 +180,14 @@ static void tell_in_words(const struct profile *profile, const char *output, uin
     base_text_free(&samples);
 }
 
-static int tell(const struct profile *profile, const struct merge_wish *wish, uint64_t bytes)
+static int tell(const struct profile *profile, const struct merge_request *request, uint64_t bytes)
 {
     struct base_text text = {0};
-    if (!wish->json) {
-        tell_in_words(profile, wish->output, bytes);
+    if (!request->json) {
+        tell_in_words(profile, request->output, bytes);
         return CLI_OK;
     }
-    add_json(&text, profile, wish->output, bytes);
+    add_json(&text, profile, request->output, bytes);
     int status = cli_output_text(&text);
     base_text_free(&text);
     return status;
@@ -195,10 +195,11 @@ static int tell(const struct profile *profile, const struct merge_wish *wish, ui
 
 /* --- the command --- */
 
-static int write_merged(struct profile *profile, const struct merge_wish *wish, struct base_error *error)
+static int write_merged(struct profile *profile, const struct merge_request *request,
+                        struct base_error *error)
 {
     struct profile_store *store = NULL;
-    int result = profile_store_create(wish->output, &store, error);
+    int result = profile_store_create(request->output, &store, error);
     if (result == BASE_OK && (result = profile_store_flush(store, profile, error)) < 0)
         profile_store_close(store, profile, true, NULL);
     if (result < 0)
@@ -206,26 +207,26 @@ static int write_merged(struct profile *profile, const struct merge_wish *wish, 
     uint64_t bytes = profile_store_size(store);
     if (profile_store_close(store, profile, false, error) < 0)
         return cli_fail(error);
-    return tell(profile, wish, bytes);
+    return tell(profile, request, bytes);
 }
 
 int cmd_merge(int argc, char **argv)
 {
-    struct merge_wish wish = {0};
+    struct merge_request request = {0};
     struct base_options_rest rest;
     struct base_error error = {0};
     int status;
-    if (!cli_parse(&merge_command, argc, argv, &wish, &rest, &status))
+    if (!cli_parse(&merge_command, argc, argv, &request, &rest, &status))
         return status;
-    if (check(&wish, &rest, &error) < 0)
+    if (check(&request, &rest, &error) < 0)
         return cli_fail(&error);
     struct profile *profile = profile_new();
     if (!profile)
         base_fail(&error, BASE_ENOMEM, "out of memory");
-    if (!profile || add_all(profile, &wish, &rest, &error) < 0)
+    if (!profile || add_all(profile, &request, &rest, &error) < 0)
         status = cli_fail(&error);
     else
-        status = write_merged(profile, &wish, &error);
+        status = write_merged(profile, &request, &error);
     profile_free(profile);
     return status;
 }

@@ -5,7 +5,7 @@
 #include "cli.h"
 #include "profile_store.h"
 
-struct query_wish {
+struct query_request {
     int format; /* enum profile_query_format */
 };
 
@@ -13,12 +13,12 @@ static const struct base_option query_options[] = {
     {.name = "csv",
      .kind = BASE_OPTION_SET,
      .value = PROFILE_QUERY_CSV,
-     .offset = offsetof(struct query_wish, format),
+     .offset = offsetof(struct query_request, format),
      .help = "comma-separated values with a header (RFC 4180)"},
     {.name = "json",
      .kind = BASE_OPTION_SET,
      .value = PROFILE_QUERY_JSON,
-     .offset = offsetof(struct query_wish, format),
+     .offset = offsetof(struct query_request, format),
      .help = "an array of objects, one a row"},
     {0},
 };
@@ -46,14 +46,14 @@ static const struct base_options_command query_command = {
 
 int cmd_query(int argc, char **argv)
 {
-    struct query_wish wish = {.format = PROFILE_QUERY_COLUMNS};
+    struct query_request request = {.format = PROFILE_QUERY_COLUMNS};
     struct base_options_rest rest;
     struct base_error error = {0};
     int status;
-    if (!cli_parse(&query_command, argc, argv, &wish, &rest, &status))
+    if (!cli_parse(&query_command, argc, argv, &request, &rest, &status))
         return status;
-    int result = profile_query(rest.arguments[0], rest.arguments[1], (enum profile_query_format)wish.format,
-                               stdout, &error);
+    int result = profile_query(rest.arguments[0], rest.arguments[1],
+                               (enum profile_query_format)request.format, stdout, &error);
     if (result < 0) /* a mistake in the question names no file */
         return result == BASE_EUSAGE ? cli_fail_command("query", &error) : cli_fail(&error);
     return CLI_OK;

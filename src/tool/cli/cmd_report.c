@@ -14,7 +14,7 @@
 static const double DEFAULT_LIMIT = 0.5; /* percent */
 static const double UNSAID = -2;         /* not what cli_profile_limit says */
 
-struct report_wish {
+struct report_request {
     int view, by, color;
     const char *counter;
     struct view_part part;
@@ -27,11 +27,11 @@ static int read_limit(const struct base_option *option, const char *argument, vo
                       struct base_error *error)
 {
     (void)option;
-    struct report_wish *wish = target;
-    return cli_profile_limit(argument, &wish->limit_percent, &wish->limit_rows, error);
+    struct report_request *request = target;
+    return cli_profile_limit(argument, &request->limit_percent, &request->limit_rows, error);
 }
 
-#define MEMBER(member) .offset = offsetof(struct report_wish, member)
+#define MEMBER(member) .offset = offsetof(struct report_request, member)
 
 static const struct base_option view_options[] = {
     {.kind = BASE_OPTION_HEADING, .help = "Views"},
@@ -148,108 +148,108 @@ static const struct base_options_command report_command = {
 };
 
 /* Lines cost time; not every view shows them. */
-static bool shows_lines(const struct report_wish *wish)
+static bool shows_lines(const struct report_request *request)
 {
-    return wish->by == VIEW_BY_LINE || wish->view == VIEW_TREE || wish->lines || wish->inlines;
+    return request->by == VIEW_BY_LINE || request->view == VIEW_TREE || request->lines || request->inlines;
 }
 
 /* What is of the whole recording. */
-static const char *view_without_times(const struct report_wish *wish)
+static const char *view_without_times(const struct report_request *request)
 {
-    return wish->view == VIEW_EDGES     ? "--edges"
-           : wish->view == VIEW_LEAKS   ? "--leaks"
-           : wish->view == VIEW_PEAK    ? "--peak"
-           : wish->view == VIEW_LATENCY ? "--latency"
-           : wish->view == VIEW_FDS     ? "--fds"
-           : wish->view == VIEW_LOSSES  ? "--losses"
-                                        : NULL;
+    return request->view == VIEW_EDGES     ? "--edges"
+           : request->view == VIEW_LEAKS   ? "--leaks"
+           : request->view == VIEW_PEAK    ? "--peak"
+           : request->view == VIEW_LATENCY ? "--latency"
+           : request->view == VIEW_FDS     ? "--fds"
+           : request->view == VIEW_LOSSES  ? "--losses"
+                                           : NULL;
 }
 
 /* What would be ignored is refused. */
-static int check(struct report_wish *wish, struct base_error *error)
+static int check(struct report_request *request, struct base_error *error)
 {
-    if ((wish->part.from_ns || wish->part.to_ns) && view_without_times(wish))
+    if ((request->part.from_ns || request->part.to_ns) && view_without_times(request))
         return base_fail(error, BASE_EUSAGE, "report: --from and --to are of samples, and %s is not",
-                         view_without_times(wish));
-    if (wish->by >= 0 && wish->view >= 0 && wish->view != VIEW_FLAT && wish->view != VIEW_EDGES)
+                         view_without_times(request));
+    if (request->by >= 0 && request->view >= 0 && request->view != VIEW_FLAT && request->view != VIEW_EDGES)
         return base_fail(error, BASE_EUSAGE,
                          "report: --by is for --flat and --edges: the other views are of functions");
-    if (wish->by == VIEW_BY_CPU && wish->view == VIEW_EDGES)
+    if (request->by == VIEW_BY_CPU && request->view == VIEW_EDGES)
         return base_fail(error, BASE_EUSAGE, "report: --edges is not --by cpu: calls are counted by thread");
-    bool held = wish->view == VIEW_LEAKS || wish->view == VIEW_PEAK || wish->view == VIEW_FDS;
-    if (held && wish->counter)
+    bool held = request->view == VIEW_LEAKS || request->view == VIEW_PEAK || request->view == VIEW_FDS;
+    if (held && request->counter)
         return base_fail(error, BASE_EUSAGE,
                          "report: --leaks, --peak and --fds have no --counter: each has its own");
-    if (wish->lines && wish->view != VIEW_PATHS && !held)
+    if (request->lines && request->view != VIEW_PATHS && !held)
         return base_fail(error, BASE_EUSAGE, "report: --lines goes with --paths (--flat has --by line)");
-    if (wish->view == VIEW_EDGES && wish->part.cpus)
+    if (request->view == VIEW_EDGES && request->part.cpus)
         return base_fail(error, BASE_EUSAGE, "report: --edges has no --cpu: calls are counted by thread");
-    if (wish->view == VIEW_EDGES && wish->counter)
+    if (request->view == VIEW_EDGES && request->counter)
         return base_fail(error, BASE_EUSAGE, "report: --edges has no --counter: it shows calls");
-    if (wish->view == VIEW_LATENCY && (wish->counter || wish->inlines))
+    if (request->view == VIEW_LATENCY && (request->counter || request->inlines))
         return base_fail(error, BASE_EUSAGE,
                          "report: --latency has no --counter and no --inlines: it shows calls of functions");
-    if (wish->view == VIEW_LATENCY && (wish->part.thread || wish->part.cpus))
+    if (request->view == VIEW_LATENCY && (request->part.thread || request->part.cpus))
         return base_fail(error, BASE_EUSAGE,
                          "report: --latency has no --thread and no --cpu: calls are timed by process");
-    if (wish->view == VIEW_FDS && (wish->part.thread || wish->part.cpus))
+    if (request->view == VIEW_FDS && (request->part.thread || request->part.cpus))
         return base_fail(error, BASE_EUSAGE,
                          "report: --fds has no --thread and no --cpu: descriptors are a process's");
-    if (wish->view < 0)
-        wish->view = VIEW_FLAT;
-    if (wish->limit_percent == UNSAID) /* functions that were named, some inside others: all of them */
-        wish->limit_percent = wish->view == VIEW_LATENCY ? 0 : DEFAULT_LIMIT;
-    if (wish->by < 0)
-        wish->by = VIEW_BY_FUNCTION;
+    if (request->view < 0)
+        request->view = VIEW_FLAT;
+    if (request->limit_percent == UNSAID) /* functions that were named, some inside others: all of them */
+        request->limit_percent = request->view == VIEW_LATENCY ? 0 : DEFAULT_LIMIT;
+    if (request->by < 0)
+        request->by = VIEW_BY_FUNCTION;
     return BASE_OK;
 }
 
-static int print(const struct profile *profile, const struct report_wish *wish, const char *file,
+static int print(const struct profile *profile, const struct report_request *request, const char *file,
                  struct cli_progress *progress, struct base_error *error)
 {
     struct view_options options = {
-        .view = (enum view_kind)wish->view,
-        .by = (enum view_by)wish->by,
-        .counter = wish->counter,
-        .limit_percent = wish->limit_percent,
-        .limit_rows = wish->limit_rows,
-        .part = wish->part,
-        .lines = wish->lines,
-        .inlines = wish->inlines,
-        .json = wish->json,
-        .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)wish->color),
+        .view = (enum view_kind)request->view,
+        .by = (enum view_by)request->by,
+        .counter = request->counter,
+        .limit_percent = request->limit_percent,
+        .limit_rows = request->limit_rows,
+        .part = request->part,
+        .lines = request->lines,
+        .inlines = request->inlines,
+        .json = request->json,
+        .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)request->color),
         .ascii = !base_terminal_utf8(),
         .width = base_terminal_width(STDOUT_FILENO),
         .file = file,
-        .debuginfod = wish->debuginfod,
+        .debuginfod = request->debuginfod,
     };
     struct base_text text = {0};
     cli_progress_show(progress, "adding up", 0, 0);
     int result =
         (options.view == VIEW_LOOPS ? annotate_print : report_print)(profile, &options, &text, error);
     cli_progress_end(progress);
-    int status = result < 0 ? cli_fail(error) : cli_pager_show(&text, wish->pager && !wish->json);
+    int status = result < 0 ? cli_fail(error) : cli_pager_show(&text, request->pager && !request->json);
     base_text_free(&text);
     return status;
 }
 
 int cmd_report(int argc, char **argv)
 {
-    struct report_wish wish = {.view = -1, .by = -1, .limit_percent = UNSAID, .pager = true};
+    struct report_request request = {.view = -1, .by = -1, .limit_percent = UNSAID, .pager = true};
     struct base_options_rest rest;
     struct base_error error = {0};
     struct profile *profile = NULL;
     struct cli_progress progress = cli_progress_begin();
     int status;
-    if (!cli_parse(&report_command, argc, argv, &wish, &rest, &status))
+    if (!cli_parse(&report_command, argc, argv, &request, &rest, &status))
         return status;
     const char *file = rest.count ? rest.arguments[0] : "tally.out";
-    if (check(&wish, &error) < 0 ||
-        cli_profile_load(file, shows_lines(&wish), wish.debuginfod, &profile, &error) < 0)
+    if (check(&request, &error) < 0 ||
+        cli_profile_load(file, shows_lines(&request), request.debuginfod, &profile, &error) < 0)
         return cli_fail(&error);
-    status = cli_profile_period(profile, file, &wish.part, wish.counter, &error) < 0
+    status = cli_profile_period(profile, file, &request.part, request.counter, &error) < 0
                  ? cli_fail(&error)
-                 : print(profile, &wish, file, &progress, &error);
+                 : print(profile, &request, file, &progress, &error);
     profile_free(profile);
     return status;
 }

@@ -20,15 +20,15 @@
 #include "export.h"
 #include "view_select.h"
 
-struct view_wish {
+struct view_request {
     const char *counter;
     struct view_part part;
-    struct cli_page_wish page;
+    struct cli_page_request page;
     uint64_t port;
     bool browser, debuginfod;
 };
 
-#define MEMBER(member) .offset = offsetof(struct view_wish, member)
+#define MEMBER(member) .offset = offsetof(struct view_request, member)
 
 static const struct base_option view_options[] = {
     {.kind = BASE_OPTION_HEADING, .help = "What is shown, and where"},
@@ -83,8 +83,8 @@ static bool keep(void *context, const void *bytes, size_t length)
     return !page->failed;
 }
 
-static int write_page(const struct profile *profile, const struct view_wish *wish, struct view_options *part,
-                      struct base_text *text, struct base_error *error)
+static int write_page(const struct profile *profile, const struct view_request *request,
+                      struct view_options *part, struct base_text *text, struct base_error *error)
 {
     struct view_selection selection;
     struct cli_page page;
@@ -94,12 +94,12 @@ static int write_page(const struct profile *profile, const struct view_wish *wis
     struct export_options options = {
         .format = EXPORT_HTML,
         .part = {.threads = selection.threads, .images = selection.images, .cpus = selection.cpus},
-        .counter = wish->counter ? selection.counter : 0,
+        .counter = request->counter ? selection.counter : 0,
         .preferred = selection.counter,
         .creator = "tally " TALLY_VERSION,
         .file = part->file,
     };
-    code = cli_page_build(&page, profile, part, &wish->page, &options, error);
+    code = cli_page_build(&page, profile, part, &request->page, &options, error);
     if (code >= 0) {
         code = export_profile(profile, &options, keep, text, error);
         if (code == BASE_EIO) /* `keep` has no other reason */
@@ -110,19 +110,19 @@ static int write_page(const struct profile *profile, const struct view_wish *wis
     return code;
 }
 
-static int make_page(const char *file, const struct view_wish *wish, struct base_text *text,
+static int make_page(const char *file, const struct view_request *request, struct base_text *text,
                      struct base_error *error)
 {
     struct profile *profile = NULL;
     struct view_options part = {
-        .part = wish->part, .counter = wish->counter, .file = file, .debuginfod = wish->debuginfod};
+        .part = request->part, .counter = request->counter, .file = file, .debuginfod = request->debuginfod};
     if (!export_has_page())
         return base_fail(error, BASE_EUNSUPPORTED,
                          "view: this tally was built without npm and has no page in it; install nodejs and "
                          "npm (make setup) and build it anew, or use tally browse");
-    int code = cli_profile_load(file, true, wish->debuginfod, &profile, error);
+    int code = cli_profile_load(file, true, request->debuginfod, &profile, error);
     if (code >= 0)
-        code = write_page(profile, wish, &part, text, error);
+        code = write_page(profile, request, &part, text, error);
     profile_free(profile);
     return code;
 }
@@ -173,16 +173,16 @@ static void serve_until_told(const struct cli_serve *serve, int signals, const s
             return;
         while (waitpid(-1, NULL, WNOHANG) > 0) /* the browser, if it was one that ends at once */
             ;
-        struct signalfd_siginfo told;
-        while (waiting[0].revents && read(signals, &told, sizeof told) == sizeof told)
-            if (told.ssi_signo != SIGCHLD)
+        struct signalfd_siginfo info;
+        while (waiting[0].revents && read(signals, &info, sizeof info) == sizeof info)
+            if (info.ssi_signo != SIGCHLD)
                 return;
         if (waiting[1].revents)
             cli_serve_answer(serve, page->data, page->length);
     }
 }
 
-static int serve_page(const struct view_wish *wish, const char *file, const struct base_text *page,
+static int serve_page(const struct view_request *request, const char *file, const struct base_text *page,
                       struct base_error *error)
 {
     struct cli_serve serve;
@@ -192,7 +192,7 @@ static int serve_page(const struct view_wish *wish, const char *file, const stru
     sigaddset(&taken, SIGTERM);
     sigaddset(&taken, SIGHUP);
     sigaddset(&taken, SIGCHLD);
-    if (cli_serve_open(&serve, (uint16_t)wish->port, error) < 0)
+    if (cli_serve_open(&serve, (uint16_t)request->port, error) < 0)
         return cli_fail(error);
     sigprocmask(SIG_BLOCK, &taken, &before);
     int signals = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -204,7 +204,7 @@ static int serve_page(const struct view_wish *wish, const char *file, const stru
     printf("%s\n", serve.address);
     fflush(stdout);
     cli_say("%s is at that address until Ctrl-C", file);
-    const char *browser = wish->browser ? find_browser() : NULL;
+    const char *browser = request->browser ? find_browser() : NULL;
     if (browser)
         open_browser(browser, serve.address);
     serve_until_told(&serve, signals, page);
@@ -216,16 +216,16 @@ static int serve_page(const struct view_wish *wish, const char *file, const stru
 
 int cmd_view(int argc, char **argv)
 {
-    struct view_wish wish = {.browser = true, .page.annotated = UINT64_MAX};
+    struct view_request request = {.browser = true, .page.annotated = UINT64_MAX};
     struct base_options_rest rest;
     struct base_error error = {0};
     struct base_text page = {0};
     int status;
-    if (!cli_parse(&view_command, argc, argv, &wish, &rest, &status))
+    if (!cli_parse(&view_command, argc, argv, &request, &rest, &status))
         return status;
     const char *file = rest.count ? rest.arguments[0] : "tally.out";
-    status =
-        make_page(file, &wish, &page, &error) < 0 ? cli_fail(&error) : serve_page(&wish, file, &page, &error);
+    status = make_page(file, &request, &page, &error) < 0 ? cli_fail(&error)
+                                                          : serve_page(&request, file, &page, &error);
     base_text_free(&page);
     return status;
 }

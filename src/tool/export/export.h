@@ -4,7 +4,7 @@
  * Nothing is opened here: bytes go to the caller's function in pieces of some ten kilobytes, so that a
  * document may be larger than memory. The same profile gives the same bytes.
  *
- * Names come from strangers' programs and may hold anything: each format gets them so that its readers still
+ * Names come from untrusted programs and may hold anything: each format gets them so that its readers still
  * find the ends of fields and lines.
  *
  * Context: tool. */

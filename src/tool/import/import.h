@@ -9,7 +9,7 @@
  * say is not made up: a counter without numbers of samples has no intervals (`exact`, and the profile's meta
  * `imported` says how that is meant), and whatever was left out is told in its meta `import_notice`.
  *
- * Files come from strangers: every number in them is checked. A file that ends early gives what was read
+ * Files come from untrusted sources: every number in them is checked. A file that ends early gives what was read
  * until then, with a notice, where the format allows it (perf.data, gperftools), an error otherwise. Context:
  * tool, one thread. */
 #ifndef IMPORT_H
@@ -44,7 +44,7 @@ struct import_options {
 /* What the bytes look like. A file that is packed by gzip is unpacked first: import_file.h. */
 enum import_format import_recognise(const uint8_t *bytes, size_t size);
 
-/* The caller frees the profile; there is none on failure. BASE_EFORMAT: it is of no such format, or damaged;
+/* The caller frees the profile; there is none on failure. BASE_EFORMAT: it is of no such format, or corrupt;
  * BASE_ENOMEM. */
 int import_profile(const uint8_t *bytes, size_t size, const struct import_options *options,
                    struct profile **profile, struct base_error *error);

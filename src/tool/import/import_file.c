@@ -47,7 +47,7 @@ static int take(int fd, const char *name, struct import_file *file, struct base_
     if (fstat(fd, &status) < 0)
         return base_fail_errno(error, errno, "%s", name);
     if (S_ISDIR(status.st_mode))
-        return base_fail(error, BASE_EFORMAT, "%s is a folder", name);
+        return base_fail(error, BASE_EFORMAT, "%s is a directory", name);
     if (!S_ISREG(status.st_mode) || status.st_size <= 0)
         return read_whole(fd, name, file, error);
     void *map = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -92,7 +92,7 @@ static int explain(int state, size_t length, struct base_error *error)
     if (length > IMPORT_FILE_UNPACKED_MOST)
         return base_fail(error, BASE_EFORMAT, "it unpacks to more than %d MiB",
                          IMPORT_FILE_UNPACKED_MOST >> 20);
-    return base_fail(error, BASE_EFORMAT, "it is packed by gzip, and damaged or cut off");
+    return base_fail(error, BASE_EFORMAT, "it is packed by gzip, and corrupt or truncated");
 }
 
 int import_file_unpack(const uint8_t *bytes, size_t size, uint8_t **unpacked, size_t *length,

@@ -25,7 +25,7 @@ int import_file_open(const char *path, struct import_file *file, struct base_err
 int import_file_check(const struct import_file *file, struct base_error *error);
 void import_file_close(struct import_file *file);
 
-/* Unpacks gzip. The caller frees *unpacked; nothing to free on failure. BASE_EFORMAT: damaged, cut off or too
+/* Unpacks gzip. The caller frees *unpacked; nothing to free on failure. BASE_EFORMAT: corrupt, truncated or too
  * large. */
 int import_file_unpack(const uint8_t *bytes, size_t size, uint8_t **unpacked, size_t *length,
                        struct base_error *error);

@@ -128,7 +128,7 @@ static const char *program(const struct proc_maps *maps)
     return NULL;
 }
 
-/* The text up to its end or a zero byte. A last line that is cut off tells nothing. */
+/* The text up to its end or a zero byte. A last line that is truncated tells nothing. */
 static int read_maps(struct gperftools *gperftools, struct base_error *error)
 {
     struct proc_maps maps = {0};
@@ -184,7 +184,7 @@ static bool add_sample(struct gperftools *gperftools, size_t first, size_t depth
 
 /* Goes through the samples; with `add`, they are counted. Sets where the text begins. False: memory ran
  * out. */
-static bool walk(struct gperftools *gperftools, bool add, bool *damaged)
+static bool walk(struct gperftools *gperftools, bool add, bool *corrupt)
 {
     const struct words *words = &gperftools->words;
     size_t at = 2 + (size_t)word(words, 1);
@@ -195,8 +195,8 @@ static bool walk(struct gperftools *gperftools, bool add, bool *damaged)
             gperftools->maps = (at + 3) * words->width;
             return true;
         }
-        *damaged = !count || count > INT32_MAX || !depth || depth > DEEPEST;
-        if (*damaged || !has_word(words, at + 1 + (size_t)depth))
+        *corrupt = !count || count > INT32_MAX || !depth || depth > DEEPEST;
+        if (*corrupt || !has_word(words, at + 1 + (size_t)depth))
             return true;
         if (add && !add_sample(gperftools, at + 2, (size_t)depth, count))
             return false;
@@ -207,20 +207,21 @@ static bool walk(struct gperftools *gperftools, bool add, bool *damaged)
 
 static int import_all(struct gperftools *gperftools, struct base_error *error)
 {
-    bool damaged = false;
-    walk(gperftools, false, &damaged);
-    if (damaged)
-        return base_fail(error, BASE_EFORMAT, "it is a damaged profile of gperftools");
+    bool corrupt = false;
+    walk(gperftools, false, &corrupt);
+    if (corrupt)
+        return base_fail(error, BASE_EFORMAT, "it is a corrupt profile of gperftools");
     int result = read_maps(gperftools, error);
     if (result < 0)
         return result;
-    if (!walk(gperftools, true, &damaged))
+    if (!walk(gperftools, true, &corrupt))
         return base_fail(error, BASE_ENOMEM, "out of memory");
     profile_set_metaf(gperftools->profile, "rate_hz", "%.6g", 1e6 / (double)gperftools->period_us);
     import_images_tell(&gperftools->images);
     if (!gperftools->maps) {
-        import_stack_notice(gperftools->profile, "the file is cut off: there are the samples before, and no "
-                                                 "mappings that tell what they are in");
+        import_stack_notice(gperftools->profile,
+                            "the file is truncated: there are the samples before, and no "
+                            "mappings that say what they are in");
         import_stack_partial(gperftools->profile, "the file is not whole");
     }
     return BASE_OK;

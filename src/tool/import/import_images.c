@@ -120,5 +120,5 @@ void import_images_tell(const struct import_images *images)
 {
     if (images->unverified)
         import_stack_notice(images->profile,
-                            "images are found by path, nothing in the file tells whether they are what ran");
+                            "images are found by path, nothing in the file says whether they are what ran");
 }

@@ -281,15 +281,15 @@ static void tell(const struct replay *replay)
     struct profile *profile = replay->stream.profile;
     const struct import_perf *perf = &replay->perf;
     if (perf->cut)
-        import_stack_notice(profile, "the file is cut off, or perf did not end it: there is what it has");
-    if (perf->damaged)
-        import_stack_notice(profile, "the file is damaged: there is what came before that");
+        import_stack_notice(profile, "the file is truncated, or perf did not end it: there is what it has");
+    if (perf->corrupt)
+        import_stack_notice(profile, "the file is corrupt: there is what came before that");
     if (perf->too_large)
         import_stack_notice(profile, "the file unpacks to more than is taken: the rest was left out");
     if (replay->unread)
         import_stack_notice(profile, "%llu samples do not fit what the file says of them, and were left out",
                             (unsigned long long)replay->unread);
-    if (perf->cut || perf->damaged || perf->too_large || replay->unread)
+    if (perf->cut || perf->corrupt || perf->too_large || replay->unread)
         import_stack_partial(profile, "the file is not whole");
     if (replay->foreign)
         import_stack_notice(profile, "recorded on %s: copies of stacks cannot be unwound here",

@@ -57,7 +57,7 @@ struct import_perf {
     union import_perf_room record;
     bool no_memory;
     bool cut;       /* the file ends early, or has no end: it was still being written */
-    bool damaged;   /* something in it does not fit; what comes behind is left out */
+    bool corrupt;   /* something in it does not fit; what comes behind is left out */
     bool too_large; /* it unpacks to more than is taken */
 };
 

@@ -63,7 +63,7 @@ static void add_attr(struct import_perf *perf, const struct perf_event_header *h
         memcpy(&attr_size, bytes + size_at, sizeof attr_size);
     attr_size = attr_size ? attr_size : PERF_ATTR_SIZE_VER0;
     if (attr_size > size || attr_size < PERF_ATTR_SIZE_VER0) {
-        perf->damaged = true;
+        perf->corrupt = true;
         return;
     }
     import_perf_add_event(perf, bytes, attr_size, bytes + attr_size, (size - attr_size) / 8);
@@ -118,8 +118,8 @@ static bool unpack(struct import_perf *perf, struct unpacking *unpacking, const 
         size_t state = ZSTD_decompressStream(unpacking->stream, &out, &in);
         bool stuck = !out.pos && in.pos == before;
         if (ZSTD_isError(state) || stuck) {
-            perf->damaged = in.pos < in.size || ZSTD_isError(state);
-            return !perf->damaged;
+            perf->corrupt = in.pos < in.size || ZSTD_isError(state);
+            return !perf->corrupt;
         }
         base_text_add_bytes(&perf->unpacked, piece, out.pos);
         before = in.pos;
@@ -149,14 +149,14 @@ static bool walk_unpacked(struct import_perf *perf, struct unpacking *unpacking)
     struct perf_event_header header;
     while (perf->unpacked.length - unpacking->walked >= sizeof header) {
         memcpy(&header, perf->unpacked.data + unpacking->walked, sizeof header);
-        perf->damaged |= header.size < sizeof header;
-        if (perf->damaged || perf->unpacked.length - unpacking->walked < header.size)
+        perf->corrupt |= header.size < sizeof header;
+        if (perf->corrupt || perf->unpacked.length - unpacking->walked < header.size)
             break;
         if (header.type < USER_FIRST && !add_place(perf, unpacking->walked, true))
             return false;
         unpacking->walked += header.size;
     }
-    return !perf->damaged;
+    return !perf->corrupt;
 }
 
 /* A later form says how many of the bytes are meant: records are filled up to multiples of 8. */
@@ -167,7 +167,7 @@ static bool take_packed(struct import_perf *perf, struct unpacking *unpacking,
     size_t size = header->size - sizeof *header;
     if (header->type == USER_COMPRESSED2) {
         if (size < 8 || number_at(bytes) > size - 8) {
-            perf->damaged = true;
+            perf->corrupt = true;
             return false;
         }
         size = (size_t)number_at(bytes);
@@ -198,7 +198,7 @@ static bool take_record(struct import_perf *perf, struct unpacking *unpacking, s
     default:
         return header->type >= USER_FIRST || add_place(perf, at, false);
     }
-    return !perf->damaged && !perf->no_memory;
+    return !perf->corrupt && !perf->no_memory;
 }
 
 /* The record at `at`, if all of it is there, with what follows it. */
@@ -210,9 +210,9 @@ static const struct perf_event_header *next_record(struct import_perf *perf, siz
         return NULL;
     }
     memcpy(&perf->record.header, perf->bytes + at, sizeof *header);
-    perf->damaged = perf->record.header.size < sizeof *header;
-    perf->cut |= !perf->damaged && perf->record.header.size > end - at;
-    if (perf->damaged || perf->cut)
+    perf->corrupt = perf->record.header.size < sizeof *header;
+    perf->cut |= !perf->corrupt && perf->record.header.size > end - at;
+    if (perf->corrupt || perf->cut)
         return NULL;
     header = import_perf_record(perf, &(struct import_perf_place){.offset = at});
     perf->cut = trailing(header) > end - at - header->size;
@@ -227,7 +227,7 @@ static void walk_records(struct import_perf *perf, size_t at, size_t end)
     perf->cut = false;
     while ((header = next_record(perf, at, end)) && take_record(perf, &unpacking, at, header))
         at += header->size + (size_t)trailing(header);
-    perf->cut |= cut || (perf->unpacked.length != unpacking.walked && !perf->damaged && !perf->too_large);
+    perf->cut |= cut || (perf->unpacked.length != unpacking.walked && !perf->corrupt && !perf->too_large);
     perf->no_memory |= perf->unpacked.failed;
     ZSTD_freeDStream(unpacking.stream);
 }
@@ -287,12 +287,12 @@ static void read_features(struct import_perf *perf, const uint8_t *bits, uint64_
 static int open_file(struct import_perf *perf, struct base_error *error)
 {
     if (perf->size < FILE_HEADER)
-        return base_fail(error, BASE_EFORMAT, "it is cut off in its header");
+        return base_fail(error, BASE_EFORMAT, "it is truncated in its header");
     struct section attrs = section_at(perf, 24), data = section_at(perf, 40);
     const uint8_t *bits = perf->bytes + 72;
     if (!read_attrs(perf, &attrs, number_at(perf->bytes + 16)) || data.offset > perf->size)
         return perf->no_memory ? base_fail(error, BASE_ENOMEM, "out of memory")
-                               : base_fail(error, BASE_EFORMAT, "it is a damaged perf.data file");
+                               : base_fail(error, BASE_EFORMAT, "it is a corrupt perf.data file");
     bool unended = !data.size;
     perf->cut = unended || !is_inside(perf, &data);
     uint64_t end = perf->cut ? perf->size : data.offset + data.size;
@@ -330,7 +330,7 @@ int import_perf_open(const uint8_t *bytes, size_t size, struct import_perf *perf
     *perf = (struct import_perf){.bytes = bytes, .size = size};
     int result = BASE_OK;
     if (size < PIPE_HEADER)
-        return base_fail(error, BASE_EFORMAT, "it is cut off in its header");
+        return base_fail(error, BASE_EFORMAT, "it is truncated in its header");
     if (!memcmp(bytes, "2ELIFREP", 8))
         return base_fail(error, BASE_EUNSUPPORTED, "it was recorded on a machine of the other byte order");
     if (number_at(bytes + 8) == PIPE_HEADER)

@@ -32,7 +32,7 @@ bool import_pprof_is(const uint8_t *bytes, size_t size)
             return false;
         types |= field.number == IMPORT_PPROF_SAMPLE_TYPE;
     }
-    return types && !whole.damaged;
+    return types && !whole.corrupt;
 }
 
 static int import_all(struct import_pprof *pprof, const uint8_t *bytes, size_t size, struct base_error *error)

@@ -1,19 +1,4 @@
 /* import_pprof_notes.c - what was recorded: comments, losses that tally export wrote, and what had to be left out. */
-/* import_pprof.c - profile.proto, the format of pprof. Source: proto/profile.proto of the pprof project.
- *
- * 1. Everything but samples is read first: fields come in any order, and samples name the rest by number.
- * 2. Sample types become counters. One that counts samples ("samples", or "NAME.samples" for one counter of
- * several) is no counter
- *    but says how many samples stand behind the figures of another: of the type that the period is of, else
- *    of the next.
- *    Without it a counter has no intervals.
- * 3. Locations become addresses when a sample has them: of the image, if there is a mapping. Names are those
- * of the file; what
- *    has none is looked for in the image, as after recording.
- * 4. Samples become cells. Labels that tell of a process or a thread make those; others are left out, and
- * named in a notice.
- *
- * What tally export writes comes back as it was: marks, exact calls, losses. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

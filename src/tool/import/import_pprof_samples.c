@@ -1,19 +1,4 @@
 /* import_pprof_samples.c - samples to cells, and calls to edges. */
-/* import_pprof.c - profile.proto, the format of pprof. Source: proto/profile.proto of the pprof project.
- *
- * 1. Everything but samples is read first: fields come in any order, and samples name the rest by number.
- * 2. Sample types become counters. One that counts samples ("samples", or "NAME.samples" for one counter of
- * several) is no counter
- *    but says how many samples stand behind the figures of another: of the type that the period is of, else
- *    of the next.
- *    Without it a counter has no intervals.
- * 3. Locations become addresses when a sample has them: of the image, if there is a mapping. Names are those
- * of the file; what
- *    has none is looked for in the image, as after recording.
- * 4. Samples become cells. Labels that tell of a process or a thread make those; others are left out, and
- * named in a notice.
- *
- * What tally export writes comes back as it was: marks, exact calls, losses. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,7 +62,7 @@ static bool read_locations(struct import_pprof *pprof, struct import_proto_field
         }
         sample->locations[sample->count++] = id;
     }
-    return !field->bytes.damaged;
+    return !field->bytes.corrupt;
 }
 
 static bool read_sample(struct import_pprof *pprof, struct import_proto message, struct sample *sample)
@@ -96,7 +81,7 @@ static bool read_sample(struct import_pprof *pprof, struct import_proto message,
         if (field.number == 3 && field.is_bytes && !read_label(pprof, field.bytes, &sample->labels))
             return false;
     }
-    return !message.damaged && values == pprof->type_count;
+    return !message.corrupt && values == pprof->type_count;
 }
 
 static uint64_t hash_text(const struct import_pprof *pprof, uint64_t hash, uint64_t string)

@@ -1,19 +1,4 @@
 /* import_pprof_tables.c - everything of a profile.proto but its samples. */
-/* import_pprof.c - profile.proto, the format of pprof. Source: proto/profile.proto of the pprof project.
- *
- * 1. Everything but samples is read first: fields come in any order, and samples name the rest by number.
- * 2. Sample types become counters. One that counts samples ("samples", or "NAME.samples" for one counter of
- * several) is no counter
- *    but says how many samples stand behind the figures of another: of the type that the period is of, else
- *    of the next.
- *    Without it a counter has no intervals.
- * 3. Locations become addresses when a sample has them: of the image, if there is a mapping. Names are those
- * of the file; what
- *    has none is looked for in the image, as after recording.
- * 4. Samples become cells. Labels that tell of a process or a thread make those; others are left out, and
- * named in a notice.
- *
- * What tally export writes comes back as it was: marks, exact calls, losses. */
 #include <string.h>
 
 #include "base_array.h"
@@ -45,7 +30,7 @@ bool import_pprof_numbers(struct import_proto message, uint64_t *numbers, uint32
     while (import_proto_next(&message, &field))
         if (field.number <= most && !field.is_bytes)
             numbers[field.number] = field.value;
-    return !message.damaged;
+    return !message.corrupt;
 }
 
 static bool read_type(struct import_proto message, struct import_pprof_type *type)
@@ -157,7 +142,7 @@ static void add_number(struct import_pprof *pprof, const struct import_proto_fie
 int import_pprof_fail(const struct import_pprof *pprof, struct base_error *error)
 {
     return pprof->no_memory ? base_fail(error, BASE_ENOMEM, "out of memory")
-                            : base_fail(error, BASE_EFORMAT, "it is a damaged pprof file, or cut off");
+                            : base_fail(error, BASE_EFORMAT, "it is a pprof file, and corrupt or truncated");
 }
 
 int import_pprof_tables(struct import_pprof *pprof, struct import_proto whole, struct base_error *error)
@@ -169,7 +154,7 @@ int import_pprof_tables(struct import_pprof *pprof, struct import_proto whole, s
         else if (!add_message(pprof, &field))
             return import_pprof_fail(pprof, error);
     }
-    if (whole.damaged)
+    if (whole.corrupt)
         return import_pprof_fail(pprof, error);
     return pprof->type_count ? BASE_OK : base_fail(error, BASE_EFORMAT, "it has no type of samples");
 }

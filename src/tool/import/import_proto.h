@@ -11,7 +11,7 @@
 
 struct import_proto {
     const uint8_t *at, *end;
-    bool damaged; /* something does not fit: nothing more comes */
+    bool corrupt; /* something does not fit: nothing more comes */
 };
 
 struct import_proto_field {
@@ -23,11 +23,11 @@ struct import_proto_field {
 
 struct import_proto import_proto_of(const uint8_t *bytes, size_t size);
 
-/* The next field; false at the end, and where the message is damaged. */
+/* The next field; false at the end, and where the message is corrupt. */
 bool import_proto_next(struct import_proto *proto, struct import_proto_field *field);
 
 /* Repeated numbers may be packed into one field, or be a field each: hands out those of this field, one a
- * call, then false (field->bytes may be damaged). */
+ * call, then false (field->bytes may be corrupt). */
 bool import_proto_number(struct import_proto_field *field, uint64_t *value);
 
 #endif

@@ -4,8 +4,8 @@
 #include "profile_private.h"
 #include "wire_latency.h"
 
-/* Depth-first with colours: a node whose parents lead back to it is a circle. */
-static bool has_circle(const struct profile *profile, uint8_t *safe)
+/* Depth-first with colours: a node whose parents lead back to it is a cycle. */
+static bool has_cycle(const struct profile *profile, uint8_t *safe)
 {
     for (uint32_t start = 1; start < profile->node_count; start++) {
         uint32_t node = start, steps = 0;
@@ -27,16 +27,16 @@ static int check_nodes(const struct profile *profile, struct base_error *error)
         if (!node->address)
             continue;
         if (node->parent >= profile->node_count || node->address >= profile->address_count)
-            return base_fail(error, BASE_EFORMAT, "node %u points outside", i);
+            return base_fail(error, BASE_EFORMAT, "node %u: index out of range", i);
         if (node->parent && !profile->nodes[node->parent].address)
             return base_fail(error, BASE_EFORMAT, "node %u has a parent that is none", i);
     }
     uint8_t *safe = calloc(profile->node_count + 1, 1);
     if (!safe)
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    bool circle = has_circle(profile, safe);
+    bool cycle = has_cycle(profile, safe);
     free(safe);
-    return circle ? base_fail(error, BASE_EFORMAT, "the tree has a circle") : BASE_OK;
+    return cycle ? base_fail(error, BASE_EFORMAT, "the tree has a cycle") : BASE_OK;
 }
 
 static int check_cells(const struct profile *profile, struct base_error *error)
@@ -45,7 +45,7 @@ static int check_cells(const struct profile *profile, struct base_error *error)
         const struct profile_cell *cell = &profile->cells[i];
         if (cell->node >= profile->node_count || cell->thread >= profile->thread_count || !cell->counter ||
             cell->counter >= profile->counter_count || (cell->node && !profile->nodes[cell->node].address))
-            return base_fail(error, BASE_EFORMAT, "cell %zu points outside", i);
+            return base_fail(error, BASE_EFORMAT, "cell %zu: index out of range", i);
     }
     return BASE_OK;
 }
@@ -57,7 +57,7 @@ static int check_edges(const struct profile *profile, struct base_error *error)
         if (edge->site >= profile->address_count || !edge->callee || edge->callee >= profile->address_count ||
             edge->thread >= profile->thread_count || !edge->kind || edge->kind >= PROFILE_CALL_KINDS ||
             edge->calls > INT64_MAX)
-            return base_fail(error, BASE_EFORMAT, "edge %zu points outside", i);
+            return base_fail(error, BASE_EFORMAT, "edge %zu: index out of range", i);
     }
     return BASE_OK;
 }
@@ -69,15 +69,15 @@ static int check_coverage(const struct profile *profile, struct base_error *erro
         const struct profile_coverage *it = &profile->coverage[i];
         if (!it->image || it->image >= images || !it->kind || it->kind >= PROFILE_COVERAGE_KINDS ||
             it->found > INT64_MAX || it->counted > it->found)
-            return base_fail(error, BASE_EFORMAT, "coverage %zu points outside", i);
+            return base_fail(error, BASE_EFORMAT, "coverage %zu: index out of range", i);
     }
     for (size_t i = 1; i < profile->left_count; i++) {
         if (!profile->left[i].image || profile->left[i].image >= images || profile->left[i].count > INT64_MAX)
-            return base_fail(error, BASE_EFORMAT, "reason %zu points outside", i);
+            return base_fail(error, BASE_EFORMAT, "reason %zu: index out of range", i);
     }
     for (size_t i = 1; i < profile->uncovered_count; i++) {
         if (!profile->uncovered[i].image || profile->uncovered[i].image >= images)
-            return base_fail(error, BASE_EFORMAT, "uncovered function %zu points outside", i);
+            return base_fail(error, BASE_EFORMAT, "uncovered function %zu: index out of range", i);
     }
     return BASE_OK;
 }
@@ -88,7 +88,7 @@ static int check_peaks(const struct profile *profile, struct base_error *error)
         const struct profile_peak *it = &profile->peaks[i];
         if (!it->process || it->process >= profile->process_count || !it->counter ||
             it->counter >= profile->counter_count)
-            return base_fail(error, BASE_EFORMAT, "peak %zu points outside", i);
+            return base_fail(error, BASE_EFORMAT, "peak %zu: index out of range", i);
     }
     return BASE_OK;
 }
@@ -100,13 +100,13 @@ static int check_latencies(const struct profile *profile, struct base_error *err
         if (!it->process || it->process >= profile->process_count || !it->address ||
             it->address >= profile->address_count || it->sum_ns > INT64_MAX || it->min_ns > INT64_MAX ||
             it->max_ns > INT64_MAX)
-            return base_fail(error, BASE_EFORMAT, "latency %zu points outside", i);
+            return base_fail(error, BASE_EFORMAT, "latency %zu: index out of range", i);
     }
     for (size_t i = 1; i < profile->latency_bucket_count; i++) {
         const struct profile_latency_bucket *it = &profile->latency_buckets[i];
         if (!it->latency || it->latency >= profile->latency_count || it->bucket >= WIRE_LATENCY_BUCKETS ||
             it->calls > INT64_MAX)
-            return base_fail(error, BASE_EFORMAT, "latency bucket %zu points outside", i);
+            return base_fail(error, BASE_EFORMAT, "latency bucket %zu: index out of range", i);
     }
     return BASE_OK;
 }
@@ -118,7 +118,7 @@ static int check_descriptors(const struct profile *profile, struct base_error *e
         if ((!it->process && it->origin) || it->process >= profile->process_count ||
             it->node >= profile->node_count || (it->node && !profile->nodes[it->node].address) ||
             it->origin >= PROFILE_DESCRIPTOR_ORIGINS)
-            return base_fail(error, BASE_EFORMAT, "descriptor %zu points outside", i);
+            return base_fail(error, BASE_EFORMAT, "descriptor %zu: index out of range", i);
     }
     return BASE_OK;
 }
@@ -129,7 +129,7 @@ static int check_addresses(const struct profile *profile, struct base_error *err
         const struct profile_address *address = &profile->addresses[i];
         if (address->image >= profile->image_count || address->function >= profile->function_count ||
             address->inlined >= profile->inlined_count || address->resolution > PROFILE_NO_SYMBOL)
-            return base_fail(error, BASE_EFORMAT, "address %zu points outside", i);
+            return base_fail(error, BASE_EFORMAT, "address %zu: index out of range", i);
     }
     for (size_t i = 1; i < profile->inlined_count; i++) {
         if (profile->inlined[i].outer >= i)

@@ -1,4 +1,4 @@
-/* Reading a profile, which may come from a stranger: read only, trusted_schema off, only tables of the kind
+/* Reading a profile, which may come from an untrusted source: read only, trusted_schema off, only tables of the kind
  * that doc/format.md names, and every number checked before it becomes an index. A journal that a killed
  * recorder left is rolled back by SQLite when this user may write there; else the reader is told so, for half
  * a transaction is nobody's profile. */
@@ -19,7 +19,7 @@ struct loader {
     struct profile *profile;
     sqlite3 *db;
     const char *path;
-    bool no_memory, damaged;
+    bool no_memory, corrupt;
     size_t gaps; /* entries that no row has filled */
     profile_watch *watch;
     void *context;
@@ -42,7 +42,7 @@ static uint32_t index_of(struct loader *loader, sqlite3_stmt *row, int column, s
 {
     int64_t value = sqlite3_column_int64(row, column);
     if (value < 0 || (uint64_t)value >= count) {
-        loader->damaged = true;
+        loader->corrupt = true;
         return 0;
     }
     return (uint32_t)value;
@@ -55,7 +55,7 @@ static bool extend(struct loader *loader, void **items, size_t *count, size_t *c
                    int64_t id)
 {
     if (id < 1 || id > INT32_MAX || (size_t)id < *count || (size_t)id - *count > MOST_GAPS - loader->gaps) {
-        loader->damaged = true;
+        loader->corrupt = true;
         return false;
     }
     loader->gaps += (size_t)id - *count;
@@ -75,7 +75,7 @@ static bool is_good(struct loader *loader, int code)
     if ((code & 0xff) == SQLITE_NOMEM)
         loader->no_memory = true;
     else if (code != SQLITE_OK)
-        loader->damaged = true;
+        loader->corrupt = true;
     return code == SQLITE_OK;
 }
 
@@ -83,12 +83,12 @@ static void load_table(struct loader *loader, const char *sql, void **items, siz
                        size_t size, load_row *load)
 {
     sqlite3_stmt *row;
-    if (loader->damaged || loader->no_memory)
+    if (loader->corrupt || loader->no_memory)
         return;
     if (!is_good(loader, sqlite3_prepare_v2(loader->db, sql, -1, &row, NULL)))
         return;
     int code;
-    while (!loader->damaged && !loader->no_memory && (code = sqlite3_step(row)) == SQLITE_ROW) {
+    while (!loader->corrupt && !loader->no_memory && (code = sqlite3_step(row)) == SQLITE_ROW) {
         int64_t id = sqlite3_column_int64(row, 0);
         tell(loader);
         if (!items || extend(loader, items, count, capacity, size, id))
@@ -102,7 +102,7 @@ static void load_string(struct loader *loader, sqlite3_stmt *row, size_t id)
     struct profile_strings *strings = &loader->profile->self->strings;
     const char *text = (const char *)sqlite3_column_text(row, 1);
     if (id != strings->count) {
-        loader->damaged = true; /* strings are never removed */
+        loader->corrupt = true; /* strings are never removed */
         return;
     }
     size_t length = text ? strlen(text) : 0;
@@ -151,7 +151,7 @@ static void load_function(struct loader *loader, sqlite3_stmt *row, size_t id)
                                   .end = (uint64_t)sqlite3_column_int64(row, 4)};
 }
 
-/* A level's outer one was made before it: chains cannot be circles. */
+/* A level's outer one was made before it: chains cannot be cycles. */
 static void load_inlined(struct loader *loader, sqlite3_stmt *row, size_t id)
 {
     loader->profile->inlined[id] = (struct profile_inlined){.function_name = STRING(1),
@@ -232,7 +232,7 @@ static void load_edge(struct loader *loader, sqlite3_stmt *row, size_t id)
 {
     const struct profile *profile = loader->profile;
     int64_t calls = sqlite3_column_int64(row, 5);
-    loader->damaged |= calls < 0;
+    loader->corrupt |= calls < 0;
     profile->edges[id] = (struct profile_edge){.site = index_of(loader, row, 1, profile->address_count),
                                                .callee = index_of(loader, row, 2, profile->address_count),
                                                .thread = index_of(loader, row, 3, profile->thread_count),
@@ -464,8 +464,8 @@ int profile_load_watched(const char *path, profile_watch *watch, void *context, 
     struct base_error reason = {0};
     if (loader.no_memory)
         result = base_fail(error, BASE_ENOMEM, "out of memory");
-    else if (loader.damaged || profile_check(loader.profile, &reason) < 0)
-        result = base_fail(error, BASE_EFORMAT, "%s is damaged or truncated%s%s", path,
+    else if (loader.corrupt || profile_check(loader.profile, &reason) < 0)
+        result = base_fail(error, BASE_EFORMAT, "%s is corrupt or truncated%s%s", path,
                            reason.text[0] ? ": " : "", reason.text);
     if (result < 0)
         profile_free(loader.profile);

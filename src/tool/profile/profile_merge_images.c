@@ -152,7 +152,7 @@ static bool add_address(struct profile_merge *merge, uint32_t i)
     const struct profile_address *mine = &merge->from->addresses[i];
     struct profile_merge_image *match = &merge->images[mine->image];
     uint64_t slide = match->slide;
-    if (!mine->image) /* a damaged entry: it stays nothing */
+    if (!mine->image) /* a corrupt entry: it stays nothing */
         return true;
     uint32_t index = profile_address(merge->into, match->image, mine->address + slide);
     if (index && match->guessed && contradicts(merge, mine, index)) {

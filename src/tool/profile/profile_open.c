@@ -123,7 +123,7 @@ static int fail_open(const char *path, sqlite3 *db, int code, struct base_error 
             "%s was left unfinished by a recorder that was killed: copy it and %s-journal to where you "
             "may write, and open it there",
             path, path);
-    return base_fail(error, BASE_EFORMAT, "%s is damaged or truncated: %s", path,
+    return base_fail(error, BASE_EFORMAT, "%s is corrupt or truncated: %s", path,
                      code == SQLITE_CORRUPT ? sqlite3_errstr(code) : sqlite3_errmsg(db));
 }
 

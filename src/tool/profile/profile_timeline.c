@@ -316,7 +316,7 @@ int profile_timeline_each(const char *path,
     if (result == BASE_ENOMEM)
         base_fail(error, BASE_ENOMEM, "out of memory for the timeline");
     if (result == BASE_EFORMAT)
-        base_fail(error, BASE_EFORMAT, "%s: its timeline is damaged", path);
+        base_fail(error, BASE_EFORMAT, "%s: its timeline is corrupt", path);
     sqlite3_finalize(epochs);
     sqlite3_close(db);
     base_map_free(&reader.folded);

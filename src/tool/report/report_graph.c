@@ -201,7 +201,7 @@ static bool index_edges(struct graph *graph, uint32_t **edges, uint32_t **first,
     return true;
 }
 
-/* A signal is no call: it closes no circle. */
+/* A signal is no call: it closes no cycle. */
 static bool find_cycles(struct graph *graph)
 {
     uint32_t *targets = calloc(graph->edge_count + 1, sizeof *targets);

@@ -362,7 +362,7 @@ static void add_hold(const struct view_context *context, struct base_text *part,
         base_text_addf(part, " (%s)", why);
 }
 
-/* What tracing did to the target: "ptrace: 1,200 signals in 54.0 ms, 12 births, stopped for 2.10 ms in all,
+/* What tracing did to the target: "ptrace: 1,200 signals in 54.0 ms, 12 creations, stopped for 2.10 ms in all,
  * held for 12 % of the time". */
 static void add_stops(struct flow *flow, struct base_text *part)
 {
@@ -381,7 +381,7 @@ static void add_stops(struct flow *flow, struct base_text *part)
     if (meta_count(context, "overhead_births", &count)) {
         begin_item(part, before);
         view_text_count(part, count);
-        base_text_add(part, count == 1 ? " birth" : " births");
+        base_text_add(part, count == 1 ? " creation" : " creations");
     }
     if (meta_count(context, "overhead_stopped_ns", &time)) {
         begin_item(part, before);

@@ -48,7 +48,7 @@ static const struct {
     {WIRE_LOSS_NOT_PLANNED, "image without counted calls", "images without counted calls"},
     {WIRE_LOSS_CALLS_UNSEEN, "process whose calls were lost", "processes whose calls were lost"},
     {WIRE_LOSS_PRIVILEGES, "program without its privileges", "programs without their privileges"},
-    {WIRE_LOSS_CALLS_SHARED, "thread born unseen", "threads born unseen"},
+    {WIRE_LOSS_CALLS_SHARED, "thread created unseen", "threads created unseen"},
     {WIRE_LOSS_AGENT_INTERRUPTED, "allocation inside an allocation", "allocations inside allocations"},
     {WIRE_LOSS_AGENT_THREADS, "allocation of a thread too many", "allocations of threads too many"},
     {WIRE_LOSS_AGENT_STACKS, "allocation with part of its stack", "allocations with part of their stacks"},

@@ -12,7 +12,7 @@
  *
  * What is folded beside an only callee hangs off a connector just below the caller. Very deep branching keeps
  * its innermost units and says how many are left out: "…17 │ ├ name". A function that calls only itself is
- * one line: "name (37 deep)". The walk keeps its own stack: the depth of a tree is a stranger's choice. */
+ * one line: "name (37 deep)". The walk keeps its own stack: the depth of a tree is up to an untrusted file. */
 #include <stdlib.h>
 #include <string.h>
 

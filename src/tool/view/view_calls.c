@@ -3,7 +3,7 @@
  * Which calls recurse is decided on everything that is known of who calls whom: the counted edges and the
  * stacks of the samples. A callback that comes back through a library whose calls are not counted is on the
  * stacks alone. Signal handlers are not called by what they interrupt, and frames that are no functions close
- * no circle. */
+ * no cycle. */
 #include "view_calls.h"
 
 #include <math.h>

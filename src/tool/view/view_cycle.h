@@ -1,4 +1,4 @@
-/* view_cycle.h - which functions call one another in a circle: the strongly connected components of a
+/* view_cycle.h - which functions call one another in a cycle: the strongly connected components of a
  * graph. Source: R. Tarjan, Depth-first search and linear graph algorithms, SIAM J. Comput. 1 (1972); with a
  * stack of its own. Context: tool. */
 #ifndef VIEW_CYCLE_H

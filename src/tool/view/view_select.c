@@ -291,7 +291,7 @@ static int select_cpus(const struct profile *profile, const char *list, struct v
     if (!selection->cpus)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     if (!parse_cpus(list, selection->cpus))
-        return base_fail(error, BASE_EUSAGE, "%s is no list of CPUs (such as 0,2-5)", list);
+        return base_fail(error, BASE_EUSAGE, "invalid CPU list: %s (such as 0,2-5)", list);
     return check_cpus(profile, list, selection->cpus, error);
 }
 

@@ -1,5 +1,5 @@
 /* view_text.h - figures and names as people read them. Everything appends to a text; names come from
- * strangers' programs and leave here without control characters or broken UTF-8. Context: tool. */
+ * untrusted sources' programs and leave here without control characters or broken UTF-8. Context: tool. */
 #ifndef VIEW_TEXT_H
 #define VIEW_TEXT_H
 

@@ -74,12 +74,12 @@ static void too_many_arrows(void **state)
 
 /* --- sources --- */
 
-static char folder[] = "/tmp/tally-test-XXXXXX";
+static char directory[] = "/tmp/tally-test-XXXXXX";
 
 static char *put_file(const char *name, const char *bytes, size_t size)
 {
     char *path;
-    assert_true(asprintf(&path, "%s/%s", folder, name) > 0);
+    assert_true(asprintf(&path, "%s/%s", directory, name) > 0);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, size, file), size);
@@ -120,7 +120,7 @@ static void lines_of_files(void **state)
     assert_int_equal(annotate_source_count(&source, end), 1);
     expect_line(&source, end, 1, "a");
     assert_int_equal(annotate_source_error(&source, "/dev/zero"), EINVAL);
-    assert_int_equal(annotate_source_error(&source, folder), EINVAL);
+    assert_int_equal(annotate_source_error(&source, directory), EINVAL);
     assert_int_equal(annotate_source_error(&source, "/nonexistent/a.c"), ENOENT);
     assert_int_equal(annotate_source_changed(&source, "/nonexistent/a.c"), 0);
     annotate_source_free(&source);
@@ -358,16 +358,16 @@ static void code_of_a_strange_machine(void **state)
     free(path);
 }
 
-static int make_folder(void **state)
+static int make_directory(void **state)
 {
     (void)state;
-    return mkdtemp(folder) ? 0 : -1;
+    return mkdtemp(directory) ? 0 : -1;
 }
 
-static int remove_folder(void **state)
+static int remove_directory(void **state)
 {
     (void)state;
-    return rmdir(folder);
+    return rmdir(directory);
 }
 
 int main(void)
@@ -383,5 +383,5 @@ int main(void)
         cmocka_unit_test(instructions_of_aarch64),
         cmocka_unit_test(code_of_a_strange_machine),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -1,6 +1,6 @@
 /* annotate_binary.h on real programs: the loops of functions of Debian's libraries, compared by hand with their
  * sources once and kept (expected/loops-*.txt); and files that are not what was profiled. argv: EXPECTED
- * LIBRARY, as often as wished. With --print LIBRARY FUNCTION... the loops are printed as the files have
+ * LIBRARY, as often as wanted. With --print LIBRARY FUNCTION... the loops are printed as the files have
  * them. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -282,8 +282,8 @@ static void mistakes(void **state)
     REFUSED("-c: '' is not a number", "-c", "");
     REFUSED("--count: 99999999999999999999 is too big", "--count=99999999999999999999");
     REFUSED("--duration: 0 is too small: it must be at least 0.001 s", "--duration=0");
-    REFUSED("--color: 'sometimes' is none of auto|always|never", "--color=sometimes");
-    REFUSED("--color: 'auto|always' is none of auto|always|never", "--color=auto|always");
+    REFUSED("--color: invalid value 'sometimes' (expected auto, always or never)", "--color=sometimes");
+    REFUSED("--color: invalid value 'auto|always' (expected auto, always or never)", "--color=auto|always");
     REFUSED("-p: 'bad' is bad", "-p", "bad");
 }
 

@@ -388,7 +388,7 @@ static void annotating(void **state)
     leave(&seat);
 }
 
-/* Names come from strangers' programs. */
+/* Names come from untrusted programs. */
 static void hostile_names(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* cli_doctor on machines made up below a folder: each setting in each of its states, with the exact remedy.
+/* cli_doctor on machines made up below a directory: each setting in each of its states, with the exact remedy.
  */
 #include <linux/capability.h>
 #include <setjmp.h>
@@ -63,7 +63,7 @@ static int drop_machine(void **state)
     return access(machine->root, F_OK) == 0 ? -1 : 0;
 }
 
-/* Writes a file below the root, with its folders. */
+/* Writes a file below the root, with its directories. */
 static void put(struct machine *machine, const char *name, const char *text)
 {
     char path[256];

@@ -11,7 +11,7 @@
 #include "export_timeline.h"
 #include "failing.h"
 #include "profile.h"
-#include "profile_folder.h"
+#include "profile_directory.h"
 #include "profile_store.h"
 
 enum { SAMPLES = 30000, NODES = 5, THREADS = 3 };
@@ -172,11 +172,11 @@ static void damage_and_want_of_memory_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(every_sample_has_its_step, profile_folder_clean),
-        cmocka_unit_test_teardown(filters_hold, profile_folder_clean),
-        cmocka_unit_test_teardown(fewer_slots_than_nodes_of_threads, profile_folder_clean),
-        cmocka_unit_test_teardown(newer_samples_are_left_out, profile_folder_clean),
-        cmocka_unit_test_teardown(damage_and_want_of_memory_are_told, profile_folder_clean),
+        cmocka_unit_test_teardown(every_sample_has_its_step, profile_directory_clean),
+        cmocka_unit_test_teardown(filters_hold, profile_directory_clean),
+        cmocka_unit_test_teardown(fewer_slots_than_nodes_of_threads, profile_directory_clean),
+        cmocka_unit_test_teardown(newer_samples_are_left_out, profile_directory_clean),
+        cmocka_unit_test_teardown(damage_and_want_of_memory_are_told, profile_directory_clean),
     };
-    return cmocka_run_group_tests(tests, profile_folder_make, profile_folder_remove);
+    return cmocka_run_group_tests(tests, profile_directory_make, profile_directory_remove);
 }

@@ -14,7 +14,7 @@ static struct import_proto_field only(const uint8_t *bytes, size_t size)
     assert_true(import_proto_next(&proto, &field));
     struct import_proto_field rest;
     assert_false(import_proto_next(&proto, &rest));
-    assert_false(proto.damaged);
+    assert_false(proto.corrupt);
     return field;
 }
 
@@ -44,19 +44,19 @@ static void numbers(void **state)
     int count = 0;
     for (; import_proto_number(&field, &value); count++)
         sum += value;
-    assert_true(count == 3 && sum == 132 && !field.bytes.damaged);
+    assert_true(count == 3 && sum == 132 && !field.bytes.corrupt);
     field = only(lone, sizeof lone);
     assert_true(import_proto_number(&field, &value) && value == 7);
     assert_false(import_proto_number(&field, &value));
 }
 
-static void assert_damaged(const uint8_t *bytes, size_t size)
+static void assert_corrupt(const uint8_t *bytes, size_t size)
 {
     struct import_proto proto = import_proto_of(bytes, size);
     struct import_proto_field field;
     while (import_proto_next(&proto, &field))
         ;
-    assert_true(proto.damaged);
+    assert_true(proto.corrupt);
 }
 
 static void what_does_not_fit(void **state)
@@ -68,15 +68,15 @@ static void what_does_not_fit(void **state)
     static const uint8_t cut_fixed[] = {0x11, 1, 2}, group[] = {0x0b, 0x0c}, field_0[] = {0x00, 0x00};
     static const uint8_t endless[] = {0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
                                       0xff, 0xff, 0xff, 0xff, 0xff, 1};
-    assert_damaged(cut_tag, sizeof cut_tag);
-    assert_damaged(no_value, sizeof no_value);
-    assert_damaged(cut_value, sizeof cut_value);
-    assert_damaged(long_bytes, sizeof long_bytes);
-    assert_damaged(huge, sizeof huge);
-    assert_damaged(cut_fixed, sizeof cut_fixed);
-    assert_damaged(group, sizeof group);
-    assert_damaged(field_0, sizeof field_0);
-    assert_damaged(endless, sizeof endless);
+    assert_corrupt(cut_tag, sizeof cut_tag);
+    assert_corrupt(no_value, sizeof no_value);
+    assert_corrupt(cut_value, sizeof cut_value);
+    assert_corrupt(long_bytes, sizeof long_bytes);
+    assert_corrupt(huge, sizeof huge);
+    assert_corrupt(cut_fixed, sizeof cut_fixed);
+    assert_corrupt(group, sizeof group);
+    assert_corrupt(field_0, sizeof field_0);
+    assert_corrupt(endless, sizeof endless);
 }
 
 int main(void)

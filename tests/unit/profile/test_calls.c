@@ -14,7 +14,7 @@
 
 #include "base_map.h"
 #include "profile.h"
-#include "profile_folder.h"
+#include "profile_directory.h"
 #include "profile_store.h"
 
 enum { ADDRESSES = 40, THREADS = 3 };
@@ -332,12 +332,12 @@ int main(void)
         cmocka_unit_test(the_counter_comes_with_the_first_edge),
         cmocka_unit_test(what_is_no_edge_is_refused),
         cmocka_unit_test(sums_stop_at_the_top),
-        cmocka_unit_test_teardown(each_flush_makes_the_file_the_model, profile_folder_clean),
-        cmocka_unit_test_teardown(loaded_edges_are_found_again, profile_folder_clean),
-        cmocka_unit_test_teardown(a_flush_writes_what_changed, profile_folder_clean),
-        cmocka_unit_test_teardown(views_add_up, profile_folder_clean),
-        cmocka_unit_test_teardown(version_1_is_read, profile_folder_clean),
-        cmocka_unit_test_teardown(files_that_lie_are_refused, profile_folder_clean),
+        cmocka_unit_test_teardown(each_flush_makes_the_file_the_model, profile_directory_clean),
+        cmocka_unit_test_teardown(loaded_edges_are_found_again, profile_directory_clean),
+        cmocka_unit_test_teardown(a_flush_writes_what_changed, profile_directory_clean),
+        cmocka_unit_test_teardown(views_add_up, profile_directory_clean),
+        cmocka_unit_test_teardown(version_1_is_read, profile_directory_clean),
+        cmocka_unit_test_teardown(files_that_lie_are_refused, profile_directory_clean),
     };
-    return cmocka_run_group_tests(tests, profile_folder_make, profile_folder_remove);
+    return cmocka_run_group_tests(tests, profile_directory_make, profile_directory_remove);
 }

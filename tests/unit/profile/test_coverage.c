@@ -14,7 +14,7 @@
 
 #include "base_map.h"
 #include "profile.h"
-#include "profile_folder.h"
+#include "profile_directory.h"
 #include "profile_store.h"
 
 enum { IMAGES = 3 };
@@ -408,13 +408,13 @@ int main(void)
         cmocka_unit_test(what_is_said_again_replaces),
         cmocka_unit_test(what_makes_no_sense_is_ignored_or_cut),
         cmocka_unit_test(a_thousand_functions_of_an_image_are_kept),
-        cmocka_unit_test_teardown(each_flush_makes_the_file_the_model, profile_folder_clean),
-        cmocka_unit_test_teardown(a_flush_writes_what_changed, profile_folder_clean),
-        cmocka_unit_test_teardown(a_loaded_profile_goes_on, profile_folder_clean),
-        cmocka_unit_test_teardown(views_say_it_in_words, profile_folder_clean),
-        cmocka_unit_test_teardown(version_2_is_read, profile_folder_clean),
-        cmocka_unit_test_teardown(files_that_lie_are_refused, profile_folder_clean),
-        cmocka_unit_test_teardown(files_that_repeat_themselves_are_read, profile_folder_clean),
+        cmocka_unit_test_teardown(each_flush_makes_the_file_the_model, profile_directory_clean),
+        cmocka_unit_test_teardown(a_flush_writes_what_changed, profile_directory_clean),
+        cmocka_unit_test_teardown(a_loaded_profile_goes_on, profile_directory_clean),
+        cmocka_unit_test_teardown(views_say_it_in_words, profile_directory_clean),
+        cmocka_unit_test_teardown(version_2_is_read, profile_directory_clean),
+        cmocka_unit_test_teardown(files_that_lie_are_refused, profile_directory_clean),
+        cmocka_unit_test_teardown(files_that_repeat_themselves_are_read, profile_directory_clean),
     };
-    return cmocka_run_group_tests(tests, profile_folder_make, profile_folder_remove);
+    return cmocka_run_group_tests(tests, profile_directory_make, profile_directory_remove);
 }

@@ -10,7 +10,7 @@
 #include <sqlite3.h>
 
 #include "profile.h"
-#include "profile_folder.h"
+#include "profile_directory.h"
 #include "profile_merge.h"
 #include "profile_store.h"
 
@@ -171,7 +171,7 @@ static void folded(void **state)
     profile_free(profile);
 }
 
-static void damaged(void **state)
+static void corrupt(void **state)
 {
     (void)state;
     static const char *const lies[] = {
@@ -192,6 +192,6 @@ static void damaged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(written_and_merged),
-                                       cmocka_unit_test(folded), cmocka_unit_test(damaged)};
-    return cmocka_run_group_tests(tests, profile_folder_make, profile_folder_remove);
+                                       cmocka_unit_test(folded), cmocka_unit_test(corrupt)};
+    return cmocka_run_group_tests(tests, profile_directory_make, profile_directory_remove);
 }

@@ -20,28 +20,28 @@
 
 /* --- recordings --- */
 
-static char folder[] = "/tmp/tally-merge-XXXXXX";
+static char directory[] = "/tmp/tally-merge-XXXXXX";
 
-static int make_folder(void **state)
+static int make_directory(void **state)
 {
     (void)state;
-    return mkdtemp(folder) ? 0 : 1;
+    return mkdtemp(directory) ? 0 : 1;
 }
 
-static int remove_folder(void **state)
+static int remove_directory(void **state)
 {
     (void)state;
     char command[256];
     for (const char *const *name = (const char *const[]){"a", "b", "c", "m", NULL}; *name; name++) {
-        snprintf(command, sizeof command, "%s/%s", folder, *name);
+        snprintf(command, sizeof command, "%s/%s", directory, *name);
         unlink(command);
     }
-    return rmdir(folder);
+    return rmdir(directory);
 }
 
 static const char *path_of(const char *name, char path[256])
 {
-    snprintf(path, 256, "%s/%s", folder, name);
+    snprintf(path, 256, "%s/%s", directory, name);
     return path;
 }
 
@@ -653,5 +653,5 @@ int main(void)
         cmocka_unit_test(coverage_survives),
         cmocka_unit_test(every_allocation),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

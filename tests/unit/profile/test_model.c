@@ -283,7 +283,7 @@ static void check_finds_what_is_wrong(void **state)
     uint32_t node = profile_stack(profile, tree.addresses, NULL, 3);
     profile_count(profile, node, 1, 0, tree.counter, 1, 1);
     assert_int_equal(profile_check(profile, NULL), BASE_OK);
-    profile->nodes[1].parent = node; /* a circle */
+    profile->nodes[1].parent = node; /* a cycle */
     assert_int_equal(profile_check(profile, NULL), BASE_EFORMAT);
     profile->nodes[1].parent = 50;
     assert_int_equal(profile_check(profile, NULL), BASE_EFORMAT);

@@ -10,7 +10,7 @@
 #include <sqlite3.h>
 
 #include "profile.h"
-#include "profile_folder.h"
+#include "profile_directory.h"
 #include "profile_heap.h"
 #include "profile_merge.h"
 #include "profile_store.h"
@@ -180,5 +180,5 @@ int main(void)
         cmocka_unit_test(a_peak_is_replaced), cmocka_unit_test(written_and_merged),
         cmocka_unit_test(a_file_that_lies),
     };
-    return cmocka_run_group_tests(tests, profile_folder_make, profile_folder_remove);
+    return cmocka_run_group_tests(tests, profile_directory_make, profile_directory_remove);
 }

@@ -19,7 +19,7 @@
 
 #include "base_map.h"
 #include "profile.h"
-#include "profile_folder.h"
+#include "profile_directory.h"
 #include "profile_statistics.h"
 #include "profile_store.h"
 #include "profile_timeline.h"
@@ -186,7 +186,7 @@ static void write_timeline(void)
 }
 
 /* Whatever page cannot be read: an error, or all of the samples, and never some of them. */
-static void a_damaged_timeline_is_no_shorter_one(void **state)
+static void a_corrupt_timeline_is_no_shorter_one(void **state)
 {
     (void)state;
     struct profile *loaded;
@@ -270,7 +270,7 @@ static void killed_recorders_leave_a_profile(void **state)
     for (int run = 0; run < 100; run++) {
         int told[2];
         uint64_t flushed = 0, next;
-        profile_folder_clean(NULL);
+        profile_directory_clean(NULL);
         assert_int_equal(pipe(told), 0);
         pid_t pid = fork();
         if (pid == 0)
@@ -345,7 +345,7 @@ static void recording_again_finishes_the_killed_one(void **state)
     (void)state;
     int caught = 0;
     for (int run = 0; run < 20 && caught < 3; run++) {
-        profile_folder_clean(NULL);
+        profile_directory_clean(NULL);
         if (!kill_in_the_middle((useconds_t)(run * 700)))
             continue;
         caught++;
@@ -376,7 +376,7 @@ static void an_empty_file_may_be_named(void **state)
     struct stat status;
     struct world world = new_world(0);
     for (int discard = 0; discard < 2; discard++) {
-        profile_folder_clean(NULL);
+        profile_directory_clean(NULL);
         fclose(fopen(path, "w"));
         umask(077);
         assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
@@ -410,13 +410,13 @@ static void assert_samples(const char *file, uint64_t count)
 }
 
 /* Journals aside. */
-static int files_in_folder(void)
+static int files_in_directory(void)
 {
     int count = 0;
-    DIR *folder = opendir(profile_folder);
-    for (struct dirent *entry; (entry = readdir(folder));)
+    DIR *directory = opendir(profile_directory);
+    for (struct dirent *entry; (entry = readdir(directory));)
         count += entry->d_name[0] != '.' && !strstr(entry->d_name, "-journal");
-    closedir(folder);
+    closedir(directory);
     return count;
 }
 
@@ -431,15 +431,15 @@ static void discarding_takes_all_back(void **state)
     write_samples(20);
     assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
     assert_samples(old_path, 20);
-    assert_int_equal(files_in_folder(), 3);
+    assert_int_equal(files_in_directory(), 3);
     assert_int_equal(profile_store_close(store, world.profile, true, NULL), BASE_OK);
     assert_samples(path, 20);
     assert_samples(old_path, 10);
-    assert_int_equal(files_in_folder(), 2);
+    assert_int_equal(files_in_directory(), 2);
     write_samples(30);
     assert_samples(path, 30);
     assert_samples(old_path, 20);
-    assert_int_equal(files_in_folder(), 2);
+    assert_int_equal(files_in_directory(), 2);
     profile_free(world.profile);
 }
 
@@ -456,7 +456,7 @@ static void discarding_leaves_a_later_old_alone(void **state)
     assert_int_not_equal(access(path, F_OK), 0);
     assert_int_equal(profile_store_close(later, world.profile, true, NULL), BASE_OK);
     assert_samples(old_path, 10);
-    assert_int_equal(files_in_folder(), 1);
+    assert_int_equal(files_in_directory(), 1);
     profile_free(world.profile);
 }
 
@@ -483,7 +483,7 @@ static void others_old_files_are_left_alone(void **state)
     assert_int_equal(profile_store_close(busy, world.profile, false, NULL), BASE_OK);
     assert_samples(path, 10);
     assert_samples(old_path, 0);
-    assert_int_equal(files_in_folder(), 2);
+    assert_int_equal(files_in_directory(), 2);
     profile_free(world.profile);
 }
 
@@ -738,26 +738,26 @@ static void loading_is_watched(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(what_is_written_is_read, profile_folder_clean),
-        cmocka_unit_test_teardown(folding_keeps_every_sample, profile_folder_clean),
-        cmocka_unit_test_teardown(timeline_survives_folding, profile_folder_clean),
-        cmocka_unit_test_teardown(a_damaged_timeline_is_no_shorter_one, profile_folder_clean),
-        cmocka_unit_test_teardown(others_files_are_left_alone, profile_folder_clean),
-        cmocka_unit_test_teardown(killed_recorders_leave_a_profile, profile_folder_clean),
-        cmocka_unit_test_teardown(recording_again_finishes_the_killed_one, profile_folder_clean),
-        cmocka_unit_test_teardown(an_empty_file_may_be_named, profile_folder_clean),
-        cmocka_unit_test_teardown(discarding_takes_all_back, profile_folder_clean),
-        cmocka_unit_test_teardown(discarding_leaves_a_later_old_alone, profile_folder_clean),
-        cmocka_unit_test_teardown(others_old_files_are_left_alone, profile_folder_clean),
-        cmocka_unit_test_teardown(failing_to_begin_touches_nothing, profile_folder_clean),
-        cmocka_unit_test_teardown(tables_that_are_none_are_refused, profile_folder_clean),
-        cmocka_unit_test_teardown(a_full_disk_keeps_the_last_state, profile_folder_clean),
-        cmocka_unit_test_teardown(hostile_files_give_errors_only, profile_folder_clean),
-        cmocka_unit_test_teardown(a_missing_end_is_noticed, profile_folder_clean),
-        cmocka_unit_test_teardown(losses_of_later_versions_count, profile_folder_clean),
-        cmocka_unit_test_teardown(query_gives_json_whatever_the_text, profile_folder_clean),
+        cmocka_unit_test_teardown(what_is_written_is_read, profile_directory_clean),
+        cmocka_unit_test_teardown(folding_keeps_every_sample, profile_directory_clean),
+        cmocka_unit_test_teardown(timeline_survives_folding, profile_directory_clean),
+        cmocka_unit_test_teardown(a_corrupt_timeline_is_no_shorter_one, profile_directory_clean),
+        cmocka_unit_test_teardown(others_files_are_left_alone, profile_directory_clean),
+        cmocka_unit_test_teardown(killed_recorders_leave_a_profile, profile_directory_clean),
+        cmocka_unit_test_teardown(recording_again_finishes_the_killed_one, profile_directory_clean),
+        cmocka_unit_test_teardown(an_empty_file_may_be_named, profile_directory_clean),
+        cmocka_unit_test_teardown(discarding_takes_all_back, profile_directory_clean),
+        cmocka_unit_test_teardown(discarding_leaves_a_later_old_alone, profile_directory_clean),
+        cmocka_unit_test_teardown(others_old_files_are_left_alone, profile_directory_clean),
+        cmocka_unit_test_teardown(failing_to_begin_touches_nothing, profile_directory_clean),
+        cmocka_unit_test_teardown(tables_that_are_none_are_refused, profile_directory_clean),
+        cmocka_unit_test_teardown(a_full_disk_keeps_the_last_state, profile_directory_clean),
+        cmocka_unit_test_teardown(hostile_files_give_errors_only, profile_directory_clean),
+        cmocka_unit_test_teardown(a_missing_end_is_noticed, profile_directory_clean),
+        cmocka_unit_test_teardown(losses_of_later_versions_count, profile_directory_clean),
+        cmocka_unit_test_teardown(query_gives_json_whatever_the_text, profile_directory_clean),
         cmocka_unit_test(wilson_is_wilson),
-        cmocka_unit_test_teardown(loading_is_watched, profile_folder_clean),
+        cmocka_unit_test_teardown(loading_is_watched, profile_directory_clean),
     };
-    return cmocka_run_group_tests(tests, profile_folder_make, profile_folder_remove);
+    return cmocka_run_group_tests(tests, profile_directory_make, profile_directory_remove);
 }

@@ -14,7 +14,7 @@
 
 #include "base_map.h"
 #include "profile.h"
-#include "profile_folder.h"
+#include "profile_directory.h"
 #include "profile_period.h"
 #include "profile_statistics.h"
 #include "profile_store.h"
@@ -321,7 +321,7 @@ static void a_list_is_in_order_of_time_with_figures(void **state)
     profile_free(profile);
 }
 
-/* Cells with so many samples that a mean makes no sense, as a damaged file may have them. */
+/* Cells with so many samples that a mean makes no sense, as a corrupt file may have them. */
 static void figures_of_nonsense_are_none(void **state)
 {
     (void)state;
@@ -515,14 +515,14 @@ static void a_flush_writes_what_changed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(views_agree_with_naive_figures, profile_folder_clean),
-        cmocka_unit_test_teardown(the_timeline_follows_folding, profile_folder_clean),
-        cmocka_unit_test_teardown(a_list_is_in_order_of_time_with_figures, profile_folder_clean),
-        cmocka_unit_test_teardown(figures_of_nonsense_are_none, profile_folder_clean),
-        cmocka_unit_test_teardown(a_period_is_all_that_is_left, profile_folder_clean),
-        cmocka_unit_test_teardown(a_full_timeline_ends_and_says_so, profile_folder_clean),
-        cmocka_unit_test_teardown(each_flush_makes_the_file_the_model, profile_folder_clean),
-        cmocka_unit_test_teardown(a_flush_writes_what_changed, profile_folder_clean),
+        cmocka_unit_test_teardown(views_agree_with_naive_figures, profile_directory_clean),
+        cmocka_unit_test_teardown(the_timeline_follows_folding, profile_directory_clean),
+        cmocka_unit_test_teardown(a_list_is_in_order_of_time_with_figures, profile_directory_clean),
+        cmocka_unit_test_teardown(figures_of_nonsense_are_none, profile_directory_clean),
+        cmocka_unit_test_teardown(a_period_is_all_that_is_left, profile_directory_clean),
+        cmocka_unit_test_teardown(a_full_timeline_ends_and_says_so, profile_directory_clean),
+        cmocka_unit_test_teardown(each_flush_makes_the_file_the_model, profile_directory_clean),
+        cmocka_unit_test_teardown(a_flush_writes_what_changed, profile_directory_clean),
     };
-    return cmocka_run_group_tests(tests, profile_folder_make, profile_folder_remove);
+    return cmocka_run_group_tests(tests, profile_directory_make, profile_directory_remove);
 }

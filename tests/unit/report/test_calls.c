@@ -215,7 +215,7 @@ static void cycles(void **state)
     SAMPLE(&s, 0, 500, mainly);
     sample_profile_call(&s, 0, mainly, a, PROFILE_CALL_DIRECT, 100);
     sample_profile_call(&s, 0, a, library, PROFILE_CALL_DIRECT, 100);
-    /* The library's own calls are not counted: only the stacks close the circle. */
+    /* The library's own calls are not counted: only the stacks close the cycle. */
     sample_profile_call(&s, 0, b, a, PROFILE_CALL_DIRECT, 700);
     sample_profile_call(&s, 0, 0, b, PROFILE_CALL_ENTRY, 900);
     struct view_options options = {.view = VIEW_CANDIDATES, .json = true};

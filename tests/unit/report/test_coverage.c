@@ -86,7 +86,7 @@ static void costs_are_said(void **state)
     check_cost("overhead_stub_samples", "2234", "   stubs: 100.0 ±0.1 % of samples   ");
     check_cost("overhead_signals", "1", "   ptrace: 1 signal   ");
     check_cost("overhead_signals", "12000000", "   ptrace: 12.0 M signals   ");
-    check_cost("overhead_births", "3", "   ptrace: 3 births   ");
+    check_cost("overhead_births", "3", "   ptrace: 3 creations   ");
     check_cost("overhead_stopped_ns", "2999999", "   ptrace: stopped for 3.00 ms in all   ");
     check_cost("calls_setup_ns", "7200000", "   counters: set up in 7.20 ms   ");
     check_cost("calls_memory_left", "65536", "   counters: 64.0 KiB left in it   ");

@@ -317,7 +317,7 @@ static void refused(void **state)
     static const char *const lists[] = {"", "x", "1-", "-1", "3-1", "1,", "1 2", "99999", "1-65535", "0x1"};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         char message[64];
-        snprintf(message, sizeof message, "%s is no list of CPUs (such as 0,2-5)", lists[i]);
+        snprintf(message, sizeof message, "invalid CPU list: %s (such as 0,2-5)", lists[i]);
         refuse((struct view_options){.part.cpus = lists[i]}, message);
     }
 }
