@@ -117,7 +117,7 @@ int trace_follow_reattach(struct trace_follow *follow, struct trace_follow_space
         result = reseize_all(follow, &space->stop, pid, error);
     if (result == BASE_ENOTFOUND || (result == BASE_OK && !trace_follow_has_thread(space, pid))) {
         end_detached_process(follow, owner);
-        return base_fail(error, BASE_ENOTFOUND, "process %d is not what it was any more", pid);
+        return base_fail(error, BASE_ENOTFOUND, "process %d runs another image, or has ended", pid);
     }
     if (result == BASE_OK)
         trace_follow_end_detached(follow, space);
