@@ -4,12 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base_wait.h"
 #include "helper_request.h"
-#include "helper_trace.h"
 #include "helper_wire.h"
 
 /* If a filter refused messages, the helper would end without reporting anything. */

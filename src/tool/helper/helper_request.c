@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
-#include "helper_trace.h"
+#include "trace_event.h"
 
 void helper_request_free(struct helper_reply *reply)
 {

@@ -1,7 +1,5 @@
 #include "helper_silence.h"
 
-#include <unistd.h>
-
 #include "base_clock.h"
 #include "helper.h"
 #include "proc_target.h"

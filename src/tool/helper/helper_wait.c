@@ -1,6 +1,5 @@
 #include "helper_wait.h"
 
-#include <stddef.h>
 #include <sys/wait.h>
 
 #include "base_clock.h"

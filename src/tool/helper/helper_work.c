@@ -401,7 +401,7 @@ static int do_let_end(struct work *work, struct base_error *error)
     return BASE_OK;
 }
 
-static int do_free_children(struct work *work, struct base_error *error)
+static int do_detach_children(struct work *work, struct base_error *error)
 {
     (void)error;
     trace_follow_detach_children(trace_follow_process(&work->server->follow, work->request->pid));
@@ -471,7 +471,7 @@ static const struct {
     [HELPER_REPORT_ENDINGS] = {do_report_endings, NOTHING},
     [HELPER_CALL] = {do_call, STOPPED},
     [HELPER_LET_END] = {do_let_end, FOLLOWED},
-    [HELPER_DETACH_CHILDREN] = {do_free_children, FOLLOWED},
+    [HELPER_DETACH_CHILDREN] = {do_detach_children, FOLLOWED},
     [HELPER_CLEAR_GS] = {do_clear_gs, STOPPED},
     [HELPER_SUSPEND] = {do_suspend, NOTHING},
 };

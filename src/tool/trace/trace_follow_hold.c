@@ -4,11 +4,9 @@
  * for vfork children that were detached: they run the same text. */
 #include "trace_follow_inside.h"
 
-#include <linux/kcmp.h>
 #include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/ptrace.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "base_clock.h"

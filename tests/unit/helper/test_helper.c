@@ -312,8 +312,6 @@ static struct helper_message step_of(unsigned step, pid_t pid, uint64_t mapped)
     const struct helper_message steps[] = {
         {.code = HELPER_STAGE, .size = CHANGES * sizeof(struct trace_memory_change)},
         {.code = HELPER_STOP, .values = {(uint64_t)pid}},
-        {.code = HELPER_RESUME},
-        {.code = HELPER_STOP, .values = {(uint64_t)pid}},
         {.code = HELPER_SHARE, .values = {room.low, room.high, room.size, PROT_READ}},
         {.code = HELPER_APPLY},
         {.code = HELPER_UNDO},
