@@ -5,20 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base_array.h"
 #include "loader_inside.h"
 #include "proc_target.h"
 
-#define HIGHEST          0x7ffffffff000ull /* end of user space with four-level page tables */
-#define LOWEST           0x10000ull
-#define ROOM_ABOVE       (1ull << 30) /* below other mappings, for what the kernel puts there next, and for slabs */
-#define ROOM_TO_GROW     (1ull << 38) /* ... for tables, between whose pieces nothing should come to lie */
-#define STOP_TRIES       20
-#define PERMISSION_TRIES 4
-#define REST_NS          5000000
+#define HIGHEST      0x7ffffffff000ull /* end of user space with four-level page tables */
+#define LOWEST       0x10000ull
+#define ROOM_ABOVE   (1ull << 30) /* below other mappings, for what the kernel puts there next, and for slabs */
+#define ROOM_TO_GROW (1ull << 38) /* ... for tables, between whose pieces nothing should come to lie */
 
 static int no_memory(struct base_error *error)
 {
@@ -26,43 +21,6 @@ static int no_memory(struct base_error *error)
 }
 
 /* --- reaching a process --- */
-
-/* The kernel says "not permitted" also when there is a tracer, who may be gone when one looks for him: that
- * is asked again. */
-static bool may_pass(int result, int tries)
-{
-    return result == BASE_EBUSY || (result == BASE_EPERMISSION && tries < PERMISSION_TRIES);
-}
-
-/* A tracer that will not go away by waiting. The helper of a tally that was killed does, as soon as it has
- * ended its step. */
-static bool is_foreign_tracer(pid_t pid)
-{
-    struct proc_target_facts facts, tracer;
-    return proc_target_facts(pid, pid, &facts) == BASE_OK && facts.tracer > 0 &&
-           (proc_target_facts(facts.tracer, facts.tracer, &tracer) < 0 ||
-            strcmp(tracer.name, "tally-helper") != 0);
-}
-
-int loader_stop(struct loader_access *access, struct helper *helper, pid_t pid, bool held,
-                struct base_error *error)
-{
-    const struct timespec rest = {.tv_nsec = REST_NS};
-    struct base_error why = {0};
-    int result = held ? BASE_OK : BASE_EBUSY;
-    *access =
-        (struct loader_access){.helper = helper, .pid = pid, .trace = held ? pid : 0, .memory = {.file = -1}};
-    for (int i = 0; i < STOP_TRIES && may_pass(result, i); i++) {
-        base_error_clear(&why);
-        if (i)
-            nanosleep(&rest, NULL);
-        result = helper_stop(helper, pid, NULL, &why);
-        if (result == BASE_EBUSY && is_foreign_tracer(pid))
-            break;
-    }
-    access->standing = result == BASE_OK;
-    return result < 0 ? base_fail(error, result, "%s", why.text) : BASE_OK;
-}
 
 /* 0: not known. */
 static uint64_t start_of(pid_t pid)
@@ -89,20 +47,6 @@ static int stop_same(const struct loader_agent *agent, struct loader_access *acc
     if (result < 0)
         loader_go(access, held);
     return result;
-}
-
-void loader_go(struct loader_access *access, bool held)
-{
-    if (access->standing && !held)
-        helper_resume(access->helper, NULL, NULL);
-    trace_memory_close(&access->memory);
-    access->standing = false;
-}
-
-int loader_read(struct loader_access *access, uint64_t address, void *bytes, size_t size)
-{
-    return access->standing ? helper_trace_read(access->helper, access->trace, address, bytes, size, NULL)
-                            : trace_memory_read(&access->memory, address, bytes, size, NULL);
 }
 
 /* --- places --- */

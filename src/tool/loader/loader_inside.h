@@ -34,7 +34,7 @@ struct loader_plans {
 int loader_plans_find(struct loader_plans *plans, int descriptor, const char *path,
                       const struct loader_file **file, struct base_error *error);
 
-/* --- a process as it can be reached at the moment --- */
+/* --- loader_access.c: a process as it can be reached at the moment --- */
 
 struct loader_access {
     struct helper *helper;

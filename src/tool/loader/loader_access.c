@@ -1,0 +1,62 @@
+/* How a process is reached at the moment: stopped for it by the helper, held by a recording, or only its memory. */
+#include "loader_inside.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "proc_target.h"
+
+#define STOP_TRIES       20
+#define PERMISSION_TRIES 4
+#define REST_NS          5000000
+
+/* The kernel says "not permitted" also when there is a tracer, who may be gone when one looks for him: that
+ * is asked again. */
+static bool may_pass(int result, int tries)
+{
+    return result == BASE_EBUSY || (result == BASE_EPERMISSION && tries < PERMISSION_TRIES);
+}
+
+/* A tracer that will not go away by waiting. The helper of a tally that was killed does, as soon as it has
+ * ended its step. */
+static bool is_foreign_tracer(pid_t pid)
+{
+    struct proc_target_facts facts, tracer;
+    return proc_target_facts(pid, pid, &facts) == BASE_OK && facts.tracer > 0 &&
+           (proc_target_facts(facts.tracer, facts.tracer, &tracer) < 0 ||
+            strcmp(tracer.name, "tally-helper") != 0);
+}
+
+int loader_stop(struct loader_access *access, struct helper *helper, pid_t pid, bool held,
+                struct base_error *error)
+{
+    const struct timespec rest = {.tv_nsec = REST_NS};
+    struct base_error why = {0};
+    int result = held ? BASE_OK : BASE_EBUSY;
+    *access =
+        (struct loader_access){.helper = helper, .pid = pid, .trace = held ? pid : 0, .memory = {.file = -1}};
+    for (int i = 0; i < STOP_TRIES && may_pass(result, i); i++) {
+        base_error_clear(&why);
+        if (i)
+            nanosleep(&rest, NULL);
+        result = helper_stop(helper, pid, NULL, &why);
+        if (result == BASE_EBUSY && is_foreign_tracer(pid))
+            break;
+    }
+    access->standing = result == BASE_OK;
+    return result < 0 ? base_fail(error, result, "%s", why.text) : BASE_OK;
+}
+
+void loader_go(struct loader_access *access, bool held)
+{
+    if (access->standing && !held)
+        helper_resume(access->helper, NULL, NULL);
+    trace_memory_close(&access->memory);
+    access->standing = false;
+}
+
+int loader_read(struct loader_access *access, uint64_t address, void *bytes, size_t size)
+{
+    return access->standing ? helper_trace_read(access->helper, access->trace, address, bytes, size, NULL)
+                            : trace_memory_read(&access->memory, address, bytes, size, NULL);
+}
