@@ -222,7 +222,7 @@ def source_elsewhere(context):
     profile = loops_profile(context)
     compiled = annotate(context, profile, "nest")["function"]["file"]
     built = os.path.dirname(compiled)
-    missing = annotate(context, profile, "nest", "--source-map", folder + "=/nonexistent")
+    missing = annotate(context, profile, "nest", "--source-map", built + "=/nonexistent")
     context.equal(missing["notes"], ["no source: /nonexistent/loops.c: No such file or directory; "
                                      "--source-map FROM=TO says where sources lie now"], "notes")
     os.mkdir(context.path("moved"))
