@@ -44,15 +44,15 @@ LONG = "int elf_long(void)\n{\n" + "    ;\n" * 120 + "}\n"
 
 # (what is wrong, check, file, new contents, a word that the complaint must hold)
 BAD = [
-    ("a forbidden room", "includes", "src/tool/base/base_text.h", '#include "wire_loss.h"\n', "may not include"),
+    ("a forbidden module", "includes", "src/tool/base/base_text.h", '#include "wire_loss.h"\n', "may not include"),
     ("an include that is nowhere", "includes", "src/tool/elf/elf_maps.c", '#include "no.h"\n', "not in src"),
     ("an include with a path", "includes", "src/tool/elf/elf_maps.c", '#include "../base/base_text.h"\n', "bare name"),
-    ("a room without a row", "includes", "src/tool/new/new_x.c", "\n", "no room called new"),
+    ("a module without a row", "includes", "src/tool/new/new_x.c", "\n", "no module called new"),
     ("no table", "includes", "doc/tour.md", "nothing\n", "no ```include-table"),
     ("#if on the machine", "includes", "src/tool/elf/elf_maps.c", "#ifdef __aarch64__\n#endif\n", "architecture"),
     ("one machine without a file", "includes", "src/safe/arch/x86_64/frame.c", "\n", "aarch64 has no frame.c"),
-    ("rooms that need each other", "includes", "doc/tour.md",
-     "```include-table\nsafe/wire: -\nsafe/arch: wire\nbase: elf\nelf: base\ncli: any module of tool\n```\n", "rooms need each other: base elf"),
+    ("modules that need each other", "includes", "doc/tour.md",
+     "```include-table\nsafe/wire: -\nsafe/arch: wire\nbase: elf\nelf: base\ncli: any module of tool\n```\n", "modules need each other: base elf"),
     ("a header that includes itself by another", "includes", "src/tool/base/base_text.h", '#include "base_more.h"\n',
      "include each other: base_more.h base_text.h"),
     ("files that call each other", "includes", "src/tool/elf/elf_image.c", "int elf_image(void)\n{\n    return elf_maps();\n}\n",
@@ -61,7 +61,7 @@ BAD = [
      "const char *elf_build(int (*each)(void),\n                      int last)\n{\n    return each(elf_third);\n}\n",
      "elf_build.c -> elf_third.c, elf_symbol.c -> elf_build.c, elf_third.c -> elf_symbol.c"),
     ("a drawer", "style", "src/tool/elf/elf_util.c", "\n", "elf_util"),
-    ("a file with another room's name", "style", "src/tool/elf/maps.c", "\n", "elf_*"),
+    ("a file with another module's name", "style", "src/tool/elf/maps.c", "\n", "elf_*"),
     ("a file that is too long", "style", "src/tool/elf/elf_long.c", "\n" * 700, "700 lines"),
     ("a function that is too long", "style", "src/tool/elf/elf_long.c", LONG, "function of 122 lines"),
     ("a print", "style", "src/tool/elf/elf_maps.c", "int a = printf(1);\n", "printf"),

@@ -110,7 +110,7 @@ static void on_fork(struct calls *calls, const struct trace_event *event)
 {
     struct base_error why = {0};
     struct space *parent = calls_members_space(calls, event->parent);
-    bool freed = (event->flags & TRACE_FLAG_FREED) != 0;
+    bool freed = (event->flags & TRACE_FLAG_DETACHED) != 0;
     if (!calls->options.follow || !parent || freed) {
         if (freed)
             calls_program_publish_freed(calls, event->parent);
@@ -130,7 +130,7 @@ static void on_fork(struct calls *calls, const struct trace_event *event)
 static void on_vfork(struct calls *calls, const struct trace_event *event)
 {
     struct space *space = calls_members_space(calls, event->parent);
-    if (event->flags & TRACE_FLAG_FREED)
+    if (event->flags & TRACE_FLAG_DETACHED)
         calls_program_publish_freed(calls, event->parent);
     else if (space && calls_members_add(calls, event->pid, space))
         space->processes++;

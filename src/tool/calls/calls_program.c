@@ -59,7 +59,7 @@ int calls_program_free_traced(struct calls *calls, const struct space *space, st
 {
     const struct elf_image *program = program_of(space, calls->session.images.images);
     return program && space_imports_ptrace(program)
-               ? helper_trace_free_children(&calls->session.helper, space->pid, error)
+               ? helper_trace_detach_children(&calls->session.helper, space->pid, error)
                : BASE_OK;
 }
 

@@ -8,7 +8,7 @@
  * applied.
  *
  * While a target is stopped tally may be stopped itself, by ^Z for one. The helper sees that (helper_silence.h),
- * and waits HELPER_PATIENCE_MS at most for the next step; then it lets the target go, and steps that need
+ * and waits HELPER_TIMEOUT_MS at most for the next step; then it lets the target go, and steps that need
  * it stopped are refused.
  *
  * The helper is in a session of its own, so that no ^C reaches it, holds no other descriptor, blocks all
@@ -41,7 +41,7 @@
 #include "trace_memory.h"
 #include "trace_stop.h"
 
-#define HELPER_PATIENCE_MS 2000
+#define HELPER_TIMEOUT_MS 2000
 
 struct trace_event;
 

@@ -161,8 +161,8 @@ static bool take_stops(struct helper_server *server, struct helper_wait *wait)
             return false;
         if (trace_stop_take(&server->once.stop, tid, status) == BASE_ENOTFOUND)
             trace_follow_take(&server->follow, tid, status);
-        helper_wait_hear(wait, WIFSTOPPED(status) ? tid : tid + 1);
-        helper_wait_hear(wait, server->follow.expected);
+        helper_wait_expect(wait, WIFSTOPPED(status) ? tid : tid + 1);
+        helper_wait_expect(wait, server->follow.expected);
     }
     return true;
 }
@@ -175,7 +175,7 @@ static bool watch_time(struct loop *loop)
     uint64_t deadline = helper_silence_deadline(&loop->silence, loop->asked);
     bool ended = once->holding && once->began < deadline;
     if (ended)
-        helper_work_let_go(server);
+        helper_work_resume(server);
     bool waits = trace_follow_poll(&server->follow, deadline, &ended) || once->holding;
     if (ended)
         helper_silence_found(&loop->silence);
@@ -187,7 +187,7 @@ static void drain(struct loop *loop)
 {
     struct signalfd_siginfo info;
     while (read(loop->signals, &info, sizeof info) == (ssize_t)sizeof info)
-        helper_wait_hear(&loop->wait, (pid_t)info.ssi_pid);
+        helper_wait_expect(&loop->wait, (pid_t)info.ssi_pid);
 }
 
 /* Until something happens, or time must be looked at, or all threads. */
@@ -222,7 +222,7 @@ static bool turn(struct loop *loop)
     if (files[1].revents)
         drain(loop);
     if (files[2].revents)
-        trace_follow_look_for_ends(follow);
+        trace_follow_poll_ends(follow);
     if (files[0].revents & POLLIN)
         return serve(loop);
     return !(files[0].revents & (POLLHUP | POLLERR));
@@ -278,7 +278,7 @@ static void leave_home(int *socket)
         dup2(null, file);
     close_others(*socket);
     /* A message that stops half way (tally stopped in the middle of it) must not keep the target stopped. */
-    struct timeval patience = {HELPER_PATIENCE_MS / 1000, 0};
+    struct timeval patience = {HELPER_TIMEOUT_MS / 1000, 0};
     setsockopt(*socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     setsockopt(*socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     if (chdir("/"))
@@ -319,7 +319,7 @@ _Noreturn void helper_serve(int socket)
     while (turn(&loop))
         ;
     if (loop.server.once.stop.holding)
-        helper_work_let_go(&loop.server);
+        helper_work_resume(&loop.server);
     see_off(&loop.server);
     trace_follow_end(&loop.server.follow);
     _exit(0); /* and with it the kernel detaches what runs or lingers */

@@ -41,7 +41,7 @@ static bool has_worked(struct helper_silence *silence)
 
 static uint64_t look(struct helper_silence *silence, uint64_t asked, uint64_t now)
 {
-    const uint64_t patience = HELPER_PATIENCE_MS * MILLISECOND;
+    const uint64_t patience = HELPER_TIMEOUT_MS * MILLISECOND;
     uint64_t gap = now - silence->looked_ns;
     silence->looked_ns = now;
     if (has_worked(silence))

@@ -5,7 +5,7 @@
  *   HELPER_SILENCE_STOPPED_MS   and is stopped by a signal (^Z, SIGSTOP), which /proc tells
  *   HELPER_SILENCE_TRACED_MS    and is stopped by a tracer: strace stops it at each call, and may itself be late
  *   HELPER_SILENCE_IDLE_MS      in a frozen control group, with no processor left for it, or no file that comes
- * or when it asks for nothing for HELPER_PATIENCE_MS, however busy. What waits for it then goes on.
+ * or when it asks for nothing for HELPER_TIMEOUT_MS, however busy. What waits for it then goes on.
  * From there until its next request nothing waits for it any more. Context: helper, one thread. Source:
  * clock_getcpuclockid(3). */
 #ifndef HELPER_SILENCE_H

@@ -54,9 +54,9 @@ int helper_trace_leave(struct helper *helper, pid_t pid, struct base_error *erro
     return result;
 }
 
-int helper_trace_free_children(struct helper *helper, pid_t pid, struct base_error *error)
+int helper_trace_detach_children(struct helper *helper, pid_t pid, struct base_error *error)
 {
-    return order(helper, HELPER_FREE_CHILDREN, pid, 0, 0, error);
+    return order(helper, HELPER_DETACH_CHILDREN, pid, 0, 0, error);
 }
 
 bool helper_trace_pending(const struct helper *helper)

@@ -56,10 +56,10 @@ int helper_trace_follow(struct helper *helper, pid_t pid, struct base_error *err
 int helper_trace_leave(struct helper *helper, pid_t pid, struct base_error *error);
 
 /* From now on, and until it runs another image: children of `pid` are let go before their first instruction,
- * and can be traced by it. VFORK and FORK tell of them (TRACE_FLAG_FREED). Processes that share its
+ * and can be traced by it. VFORK and FORK tell of them (TRACE_FLAG_DETACHED). Processes that share its
  * memory without being vfork's stay followed. While a vfork child that was let go still runs in its memory, a
  * hold waits for 50 ms and is refused then: BASE_EBUSY. */
-int helper_trace_free_children(struct helper *helper, pid_t pid, struct base_error *error);
+int helper_trace_detach_children(struct helper *helper, pid_t pid, struct base_error *error);
 
 /* 1: the next event; 0: none now; BASE_EIO: the helper has ended; BASE_ENOMEM. */
 int helper_trace_next(struct helper *helper, struct trace_event *event, struct base_error *error);

@@ -12,7 +12,7 @@
 #define REST_MOST_NS UINT64_C(20000000)
 #define ROW_MOST     32 /* of those heard of, one after the other, while others may have something to tell */
 
-void helper_wait_hear(struct helper_wait *wait, pid_t tid)
+void helper_wait_expect(struct helper_wait *wait, pid_t tid)
 {
     for (unsigned i = 0; i < HELPER_WAIT_ANSWERED; i++)
         if (!tid || wait->answered[i] == tid)

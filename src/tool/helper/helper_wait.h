@@ -29,7 +29,7 @@ struct helper_wait { /* {0} at first */
 };
 
 /* The thread is likely to have something to tell; 0: nobody. */
-void helper_wait_hear(struct helper_wait *wait, pid_t tid);
+void helper_wait_expect(struct helper_wait *wait, pid_t tid);
 
 /* The next thread that has something to tell, and what (as of waitpid); 0: nobody that was looked at has. */
 pid_t helper_wait_next(struct helper_wait *wait, int *status);

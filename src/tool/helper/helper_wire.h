@@ -51,7 +51,7 @@ enum helper_command {
     HELPER_REPORT_ENDINGS,
     HELPER_LET_END,
     HELPER_CALL, /* process; bytes: calls, and so is the answer */
-    HELPER_FREE_CHILDREN,
+    HELPER_DETACH_CHILDREN,
     HELPER_CLEAR_GS, /* offset; bytes: ranges */
     HELPER_SUSPEND,
     HELPER_COMMANDS

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base_clock.h"
 #include "helper.h"
@@ -39,7 +40,7 @@ static int begin(struct trace_follow_space *once, pid_t pid, struct base_error *
     if (once->stop.count && once->stop.pid != pid)
         return base_fail(error, BASE_EUSAGE, "this helper still waits for threads of process %d",
                          once->stop.pid);
-    once->impatient = false;
+    once->timed_out = false;
     int result = trace_stop_begin(&once->stop, pid, error);
     if (result < 0)
         return result;
@@ -70,11 +71,11 @@ static void end(struct trace_follow_space *once, struct helper_answer *answer)
     answer->message.values[2] = base_clock_now() - began;
 }
 
-void helper_work_let_go(struct helper_server *server)
+void helper_work_resume(struct helper_server *server)
 {
     struct helper_answer nobody = {.file = -1};
     end(&server->once, &nobody);
-    server->once.impatient = true;
+    server->once.timed_out = true;
 }
 
 /* Threads of a process that was left a moment ago are traced by this helper until their next trap; on a busy
@@ -252,13 +253,16 @@ static int map(struct work *work, struct trace_inject *inject, struct base_error
     work->answer->message.values[0] = address;
     if (request->code == HELPER_MAP)
         return trace_inject_map(inject, address, size, protection, -1, error);
-    if (request->code == HELPER_REMAP)
-        return trace_inject_reshare(inject, "tally", address, size, protection, work->bytes,
-                                    request->size / sizeof(struct trace_inject_word), &work->answer->file,
-                                    error);
-    return trace_inject_share_both(inject, request->size ? work->bytes : "tally", address, size, protection,
-                                   (struct trace_inject_data){request->values[4], data_first},
-                                   &work->answer->file, error);
+    struct trace_inject_shared shared = {
+        .name = "tally", .address = address, .size = size, .protection = protection};
+    if (request->code == HELPER_REMAP) {
+        shared.words = work->bytes;
+        shared.word_count = request->size / sizeof *shared.words;
+        return trace_inject_reshare(inject, &shared, &work->answer->file, error);
+    }
+    shared.name = request->size ? work->bytes : shared.name;
+    shared.data = (struct trace_inject_data){request->values[4], data_first};
+    return trace_inject_share(inject, &shared, &work->answer->file, error);
 }
 
 static int share_pieces(struct work *work, struct trace_inject *inject, struct base_error *error)
@@ -266,11 +270,15 @@ static int share_pieces(struct work *work, struct trace_inject *inject, struct b
     const struct helper_message *request = work->request;
     const struct trace_inject_piece *pieces = (const void *)((const uint8_t *)work->bytes + HELPER_NAME);
     if (request->size < HELPER_NAME || (request->size - HELPER_NAME) % sizeof *pieces)
-        return base_fail(error, BASE_EUSAGE, "these are no pieces");
-    work->answer->message.values[0] = request->values[0];
-    return trace_inject_share_pieces(inject, work->bytes, request->values[0], request->values[1], pieces,
-                                     (request->size - HELPER_NAME) / sizeof *pieces, &work->answer->file,
-                                     error);
+        return base_fail(error, BASE_EUSAGE, "invalid list of pieces");
+    const struct trace_inject_shared shared = {.name = work->bytes,
+                                               .address = request->values[0],
+                                               .size = request->values[1],
+                                               .protection = PROT_READ | PROT_WRITE,
+                                               .pieces = pieces,
+                                               .piece_count = (request->size - HELPER_NAME) / sizeof *pieces};
+    work->answer->message.values[0] = shared.address;
+    return trace_inject_share(inject, &shared, &work->answer->file, error);
 }
 
 static int do_mapping(struct work *work, struct base_error *error)
@@ -423,7 +431,7 @@ static int do_let_end(struct work *work, struct base_error *error)
 static int do_free_children(struct work *work, struct base_error *error)
 {
     (void)error;
-    trace_follow_free_children(trace_follow_process(&work->server->follow, work->request->pid));
+    trace_follow_detach_children(trace_follow_process(&work->server->follow, work->request->pid));
     return BASE_OK;
 }
 
@@ -493,7 +501,7 @@ static const struct {
     [HELPER_REPORT_ENDINGS] = {do_report_endings, NOTHING},
     [HELPER_CALL] = {do_call, STANDING},
     [HELPER_LET_END] = {do_let_end, FOLLOWED},
-    [HELPER_FREE_CHILDREN] = {do_free_children, FOLLOWED},
+    [HELPER_DETACH_CHILDREN] = {do_free_children, FOLLOWED},
     [HELPER_CLEAR_GS] = {do_clear_gs, STANDING},
     [HELPER_SUSPEND] = {do_suspend, NOTHING},
 };
@@ -511,7 +519,7 @@ static int refuse(const struct helper_message *request, const struct trace_follo
 {
     if (!space)
         return base_fail(error, BASE_ENOTFOUND, "process %d is not followed (any more)", request->pid);
-    if (space->impatient)
+    if (space->timed_out)
         return base_fail(error, BASE_EBUSY,
                          "process %d was let go because tally did nothing for a while (was tally stopped?)",
                          space->stop.pid);

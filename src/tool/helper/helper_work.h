@@ -26,6 +26,6 @@ int helper_work(struct helper_server *server, const struct helper_message *reque
                 int file, struct helper_answer *answer, struct base_error *error);
 
 /* Lets the process of HELPER_STOP go. */
-void helper_work_let_go(struct helper_server *server);
+void helper_work_resume(struct helper_server *server);
 
 #endif

@@ -8,6 +8,7 @@
 #include "loader_returns.h"
 #include "loader_users.h"
 #include "proc_maps.h"
+#include "wire_agent_control.h"
 
 struct loader_found {
     struct loader_own_range *items; /* what is to be unmapped */

@@ -23,9 +23,10 @@ int64_t perf_event_setting(const char *path, int64_t otherwise)
     return read == 1 ? value : otherwise;
 }
 
-/* Build-ids are never asked for, though MMAP2 records could carry them: the kernel writes one record for all events that see a mapping, and
- * what it marks as a build-id for us it marks so for events of other tools that did not ask, which take it for a device and an inode
- * (kernel/events/core.c, perf_event_mmap_output). Images are told apart by device and inode. */
+/* Build-ids are never asked for, though MMAP2 records could carry them: the kernel writes one record for
+ * all events that see a mapping, and what it marks as a build-id for us it marks so for events of other
+ * tools that did not ask, which take it for a device and an inode (kernel/events/core.c,
+ * perf_event_mmap_output). Images are distinguished by device and inode. */
 static void fill_attr(const struct perf_event_form *form, const struct perf_event_target *target,
                       struct perf_event_attr *attr)
 {

@@ -1,8 +1,8 @@
-/* perf_event.h - opening perf events: what to ask for, what to do without, and what to tell the user.
+/* perf_event.h - opening perf events: what to ask for, what to do without, and what to report to the user.
  *
- * One `struct perf_event_form` describes the events of a session; it is probed once, so that everything
- * this kernel or this user may not have is known (and said) before anything is opened on a target. Context:
- * tool. Source: perf_event_open(2); Documentation/admin-guide/perf-security.rst. */
+ * One `struct perf_event_form` describes the events of a session; it is probed once, so that everything this
+ * kernel or this user may not have is known (and said) before anything is opened on a target. Context: tool.
+ * Source: perf_event_open(2); Documentation/admin-guide/perf-security.rst. */
 #ifndef PERF_EVENT_H
 #define PERF_EVENT_H
 
@@ -39,7 +39,7 @@ struct perf_event_target {
     int cpu;         /* -1: any (then without inheritance, and with a ring of its own) */
     int cgroup;      /* descriptor, or -1 */
     uint64_t period; /* ns between samples */
-    bool side_band;  /* also mappings, names, births and deaths of processes: one event of each set */
+    bool side_band;  /* also mappings, names, creation and end of processes: one event of each set */
     bool at_exec;    /* starts by itself when the target calls exec; else it starts disabled */
 };
 

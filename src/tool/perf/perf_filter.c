@@ -38,7 +38,7 @@ enum { R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, FRAME };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-static int load(enum bpf_prog_type type, const char *name, const struct bpf_insn *code, size_t count)
+static int load_program(enum bpf_prog_type type, const char *name, const struct bpf_insn *code, size_t count)
 {
     return bpf_prog_load(type, name, licence, code, count, NULL);
 }
@@ -55,11 +55,11 @@ static int load_at_overflow(int table)
         {LOAD_MAP, R1, BPF_PSEUDO_MAP_FD, 0, table},
         {0, 0, 0, 0, 0},
         {CALL, 0, 0, 0, BPF_FUNC_map_lookup_elem},
-        {JUMP_IF_0, R0, 0, 1, 0}, /* a stranger: 0 */
+        {JUMP_IF_0, R0, 0, 1, 0}, /* another process: 0 */
         {MOV_K, R0, 0, 0, 1},
         {EXIT, 0, 0, 0, 0},
     };
-    return load(BPF_PROG_TYPE_PERF_EVENT, "tally_overflow", code, COUNT(code));
+    return load_program(BPF_PROG_TYPE_PERF_EVENT, "tally_overflow", code, COUNT(code));
 }
 
 /* sched_process_fork(parent, child): the parent is the one that runs. */
@@ -75,7 +75,7 @@ static int load_at_fork(int table, int offset_of_process)
         {LOAD_MAP, R1, BPF_PSEUDO_MAP_FD, 0, table},
         {0, 0, 0, 0, 0},
         {CALL, 0, 0, 0, BPF_FUNC_map_lookup_elem},
-        {JUMP_IF_0, R0, 0, 15, 0}, /* a stranger's child: out */
+        {JUMP_IF_0, R0, 0, 15, 0}, /* child of another process: out */
         {MOV, R1, FRAME, 0, 0},
         {ADD_K, R1, 0, 0, -8},
         {MOV_K, R2, 0, 0, 4},
@@ -94,7 +94,7 @@ static int load_at_fork(int table, int offset_of_process)
         {MOV_K, R0, 0, 0, 0}, /* out */
         {EXIT, 0, 0, 0, 0},
     };
-    return load(BPF_PROG_TYPE_RAW_TRACEPOINT, "tally_fork", code, COUNT(code));
+    return load_program(BPF_PROG_TYPE_RAW_TRACEPOINT, "tally_fork", code, COUNT(code));
 }
 
 /* --- what the kernel calls task_struct.tgid --- */
@@ -129,7 +129,7 @@ static bool in_first_pid_namespace(void)
     return !stat("/proc/self/ns/pid", &own) && own.st_ino == FIRST_PID_NAMESPACE;
 }
 
-/* --- life --- */
+/* --- begin and end --- */
 
 static int hook_forks(struct perf_filter *filter, struct base_error *error)
 {

@@ -1,9 +1,9 @@
 /* perf_filter.h - events of whole CPUs that fire for some processes only.
  *
- * An inherited event begins its period anew in every thread and process that is born, so whoever lives
- * shorter than a period is never sampled, and everybody else loses half a period. An event bound to a CPU has
- * one phase for all that runs there; two small BPF programs make it fire for the processes in a table only,
- * before anything of a stranger is copied. One runs at each overflow and looks its process up; the other runs
+ * An inherited event begins its period anew in every new thread and process, so one that runs shorter than a
+ * period is never sampled, and every other one loses half a period. An event bound to a CPU has one phase
+ * for all that runs there; two small BPF programs make it fire for the processes in a table only, before
+ * anything of another process is copied. One runs at each overflow and looks its process up; the other runs
  * at each fork and enters the child of a process that is in the table, so that children are sampled from
  * their first instruction.
  *

@@ -10,7 +10,7 @@
 enum { SPIN_NS = 4000000, TEST_HZ = 10000, TRIALS = 3 };
 
 /* Work done in SPIN_NS of wall time. */
-static uint64_t spin(void)
+static uint64_t spin_turns(void)
 {
     uint64_t turns = 0, end = base_clock_now() + SPIN_NS;
     while (base_clock_now() < end)
@@ -38,9 +38,9 @@ static double measure_interrupt_ns(void)
         return 0;
     double least = 1e9;
     for (int i = 0; i < TRIALS; i++) {
-        double without = (double)spin();
+        double without = (double)spin_turns();
         ioctl(timer, PERF_EVENT_IOC_ENABLE, 0);
-        double with = (double)spin();
+        double with = (double)spin_turns();
         ioctl(timer, PERF_EVENT_IOC_DISABLE, 0);
         double lost = without > 0 ? 1 - with / without : 0;
         double cost = lost * 1e9 / TEST_HZ;

@@ -36,8 +36,8 @@ void perf_rings_free(struct perf_rings *rings)
     *rings = (struct perf_rings){0};
 }
 
-/* Bytes of a ring, put together when they wrap. Their room is taken before the ring exists: a record that
- * cannot be read would hold up its ring for good. */
+/* Bytes of a ring, put together when they wrap. Their memory is allocated before the ring exists: a record
+ * that cannot be read would hold up its ring for good. */
 static const void *bytes_at(struct perf_rings *rings, const struct perf_ring *ring, uint64_t at, size_t size)
 {
     size_t offset = at & (ring->size - 1);

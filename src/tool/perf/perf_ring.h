@@ -18,7 +18,7 @@
 
 #include "base_error.h"
 
-enum { PERF_RING_RECORD_MOST = UINT16_MAX + 1 }; /* what perf_event_header.size can tell, and one more */
+enum { PERF_RING_RECORD_MOST = UINT16_MAX + 1 }; /* the largest perf_event_header.size, and one more */
 
 struct perf_ring {
     struct perf_event_mmap_page *page;

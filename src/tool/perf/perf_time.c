@@ -391,8 +391,8 @@ static void choose_density(struct perf_time *time, size_t threads)
     time->set_size = !time->per_thread && on_cpus * PERF_TIME_SET <= room ? PERF_TIME_SET : 1;
 }
 
-/* Opens the threads of the list that are not in `seen` yet and counts them in *opened. Threads that are gone
- * are nobody's loss; `first` keeps the first reason of another kind. */
+/* Opens the threads of the list that are not in `seen` yet and counts them in *opened. Threads that are
+ * gone are no loss; `first` keeps the first reason of another kind. */
 static int open_new_threads(struct perf_time *time, const struct tid_list *tids, struct base_map *seen,
                             size_t *opened, struct base_error *first)
 {
@@ -493,8 +493,8 @@ void perf_time_disable(struct perf_time *time)
     switch_events(time, 0, time->event_count, PERF_EVENT_IOC_DISABLE);
 }
 
-/* Whose samples tell of doubles: those of events that are being replaced say nothing of the new ones. The
- * entries are there already, so that nothing can fail. */
+/* The event whose samples show doubles: samples of events that are being replaced say nothing of the new
+ * ones. The entries are there already, so that nothing can fail. */
 static void set_owners(struct perf_time *time, size_t end, bool retired)
 {
     for (size_t i = 0; i < end; i++) {
@@ -506,7 +506,7 @@ static void set_owners(struct perf_time *time, size_t end, bool retired)
 
 /* An event whose ring others join keeps its descriptor; the rest give theirs back. What is in the rings
  * stays. */
-static void retire(struct perf_time *time, size_t end)
+static void retire_events(struct perf_time *time, size_t end)
 {
     switch_events(time, 0, end, PERF_EVENT_IOC_DISABLE);
     for (size_t i = 0; i < end; i++) {
@@ -520,8 +520,8 @@ static void retire(struct perf_time *time, size_t end)
     }
 }
 
-/* Replaces all events by those that `open` opens: theirs run before the old ones stop, so that no birth and
- * no mapping falls between. On failure everything stays as it was. */
+/* Replaces all events by those that `open` opens: theirs run before the old ones stop, so that no thread
+ * creation and no mapping falls between. On failure everything stays as it was. */
 static int replace_events(struct perf_time *time,
                           int (*open)(struct perf_time *time, void *context, struct base_error *error),
                           void *context, struct base_error *error)
@@ -537,7 +537,7 @@ static int replace_events(struct perf_time *time,
         return result;
     }
     switch_events(time, old_count, time->event_count, PERF_EVENT_IOC_ENABLE);
-    retire(time, old_count);
+    retire_events(time, old_count);
     return BASE_OK;
 }
 

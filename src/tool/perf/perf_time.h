@@ -1,29 +1,29 @@
 /* perf_time.h - the time collector's events: how many, at which periods, on which threads and CPUs.
  *
- * Randomised intervals. A fixed sampling period makes the stated margin of error false for a program that has
- * the same period (measured.md). Redrawing the period after each sample would cost a wake-up of Tally per
- * sample. Instead every CPU of a target gets a *set* of PERF_TIME_SET events whose periods are drawn at
+ * Randomised intervals. A fixed sampling period makes the stated margin of error false for a program that
+ * has the same period (measured.md). Redrawing the period after each sample would cost a wake-up of Tally
+ * per sample. Instead every CPU of a target gets a *set* of PERF_TIME_SET events whose periods are drawn at
  * random, unrelated to each other, and scaled so that together they fire at exactly the rate; they are drawn
- * anew once, at a random moment some 20 ms after the start, so that their phase is unrelated to the program's
- * start as well. Each event is an arithmetic progression with a random step and a random phase: for a program
- * of any period T two of its samples are pairwise independent as soon as the step is spread over a multiple
- * of T, so the variance of a share is the binomial one that Wilson's interval assumes; where the step is much
- * smaller than T, samples are spread more evenly than independent ones. That the steps are unrelated keeps
- * one unlucky draw from spoiling more than its half of a run. Coverage of the 95 % interval is tested by
- * simulation (tests/unit/perf) and on a program (tests/system). It costs nothing at run time, at any rate.
- * Intervals between the samples of one event are 0.7 to 1.9 times set / rate; the mean over all is 1 / rate.
- * All events of a set count all the time, so every sample stands for 1 / rate. (Drawing again and again would
- * cost every thread half a sample each time, which is much for one that rarely runs.)
+ * anew once, at a random moment some 20 ms after the start, so that their phase is unrelated to the
+ * program's start as well. Each event is an arithmetic progression with a random step and a random phase:
+ * for a program of any period T two of its samples are pairwise independent as soon as the step is spread
+ * over a multiple of T, so the variance of a share is the binomial one that Wilson's interval assumes; where
+ * the step is much smaller than T, samples are spread more evenly than independent ones. That the steps are
+ * unrelated keeps one unlucky draw from spoiling more than its half of a run. Coverage of the 95 % interval
+ * is tested by simulation (tests/unit/perf) and on a program (tests/system). It costs nothing at run time,
+ * at any rate. Intervals between the samples of one event are 0.7 to 1.9 times set / rate; the mean over all
+ * is 1 / rate. All events of a set count all the time, so every sample stands for 1 / rate. (Drawing again
+ * and again would cost every thread half a sample each time, which is much for one that rarely runs.)
  *
- * Births. An inherited event begins its period in every thread that is born: who lives shorter than a period
- * is never sampled, and a program of many short threads or processes would hardly be seen. Where they are
- * many, and where it is allowed, CPUs are sampled instead, for the target's processes only
- * (perf_filter.h): one phase for all that runs there, whoever it is.
+ * Thread and process creation. An inherited event begins its period in every new thread: one that runs
+ * shorter than a period is never sampled, and a program of many short threads or processes would hardly be
+ * seen. Where they are many, and where it is allowed, CPUs are sampled instead, for the target's processes
+ * only (perf_filter.h): one phase for all that runs there, whichever thread it is.
  *
  * Descriptors. Following threads and children needs inherited events, which must be bound to a CPU to be
  * mapped: threads x CPUs x set. When that does not fit into the (raised) limit the set shrinks to one event,
- * then it is one event a thread for any CPU, with a ring of its own; threads born later are then opened as
- * they are heard of. Context: tool, one thread. */
+ * then it is one event a thread for any CPU, with a ring of its own; events of threads created later are
+ * then opened as these are discovered. Context: tool, one thread. */
 #ifndef PERF_TIME_H
 #define PERF_TIME_H
 
@@ -68,7 +68,7 @@ struct perf_time {
     struct rlimit descriptors;        /* as they were; 0 if that is not known */
     rlim_t descriptor_limit;          /* as it is now */
     int cgroup;                       /* of perf_time_open_cpus */
-    const struct perf_filter *filter; /* whom a CPU's events fire for; NULL: everybody */
+    const struct perf_filter *filter; /* processes for which a CPU's events fire; NULL: all */
 };
 
 /* Draws the periods of one set: count random periods (ns) whose rates add up to rate_hz. Exposed for its
@@ -91,15 +91,15 @@ typedef size_t perf_time_list(void *context, pid_t **pids);
 int perf_time_open_processes(struct perf_time *time, perf_time_list *list, void *context,
                              struct base_error *error);
 
-/* Every process of the machine, or (cgroup >= 0, a descriptor of its folder) of a cgroup. */
+/* Every process of the machine, or (cgroup >= 0, a descriptor of its directory) of a cgroup. */
 int perf_time_open_cpus(struct perf_time *time, int cgroup, struct base_error *error);
 
 /* One more thread, in the mode of one event a thread; it starts at once. */
 void perf_time_open_thread(struct perf_time *time, pid_t tid);
 
-/* A sample of `tid` came from event `id`: true when this thread is covered twice, by an event of its own and
- * by one inherited from a thread opened earlier (it was born while threads were being opened); its own is
- * closed then. */
+/* A sample of `tid` came from event `id`: true when this thread is covered twice, by an event of its own
+ * and by one inherited from a thread opened earlier (it was created while threads were being opened); its
+ * own is closed then. */
 bool perf_time_is_double(struct perf_time *time, pid_t tid, uint64_t id);
 
 /* Draws the periods of all events anew. */

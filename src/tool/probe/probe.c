@@ -20,7 +20,8 @@
 #include "shared_proc.h"
 #include "wire_loss.h"
 
-/* Tally's clock is written every 10 ms; beside 16 runnable threads on two processors it was late by 115 ms. */
+/* Tally's clock is written every 10 ms; beside 16 runnable threads on two processors it was late by 115
+ * ms. */
 enum { PATIENCE_MS = 200 };
 
 static void take_note(void *agent, const char *what, const struct base_error *why)
@@ -43,7 +44,7 @@ static int make_plans(struct probe *probe, struct base_error *error)
         .timed = probe->options.functions,
         .timed_count = probe->options.function_count,
         .timers = probe_does(probe, WIRE_AGENT_TIME),
-        .shared = probe->options.host != NULL,
+        .shared = probe->options.owner != NULL,
         .ends = probe->empty.flags != 0 || probe_does(probe, WIRE_AGENT_FDS),
         .sizes = probe_asks_sizes(probe)};
     int result = loader_image_open(agent_blob, agent_blob_size, &probe->image, error);
@@ -126,7 +127,7 @@ int probe_new(const struct probe_options *options, struct sample_processes *proc
     probe->processes = processes;
     probe->profile = processes->profile;
     probe->own.socket = -1;
-    probe->helper = options->host ? options->host : &probe->own;
+    probe->helper = options->owner ? options->owner : &probe->own;
     int result = init_figures(probe, error);
     probe->request = (struct shared_request){.memory = options->memory ? options->memory : PROBE_MEMORY,
                                              .flags = flags_of(options, &probe->empty),
@@ -135,7 +136,7 @@ int probe_new(const struct probe_options *options, struct sample_processes *proc
                                              .patience_ms = PATIENCE_MS,
                                              .parts = parts_of(probe),
                                              .timers = options->timers};
-    if (result == BASE_OK && !options->host)
+    if (result == BASE_OK && !options->owner)
         result = helper_begin(&probe->own, error);
     if (result == BASE_OK)
         result = make_plans(probe, error);
@@ -184,7 +185,7 @@ pid_t probe_helper(const struct probe *probe)
 
 void probe_files(const struct probe *probe, int files[2])
 {
-    files[0] = probe->options.host ? -1 : probe->helper->socket;
+    files[0] = probe->options.owner ? -1 : probe->helper->socket;
     files[1] = loader_listen_file(probe->listener);
 }
 
@@ -203,7 +204,7 @@ struct remains_left *probe_left(struct probe *probe)
     return &probe->left;
 }
 
-/* --- telling --- */
+/* --- requests of members --- */
 
 int probe_attach(struct probe *probe, pid_t pid, struct base_error *error)
 {
@@ -219,11 +220,11 @@ int probe_launch(struct probe *probe, pid_t pid, struct base_error *error)
 
 /* --- requests --- */
 
-/* Who runs in a process's memory (vfork) rings its bell. */
+/* A child that runs in a process's memory (vfork) notifies by its doorbell. */
 static void expect_exec(struct probe *probe, const struct probe_member *member, pid_t pid)
 {
     struct base_error why = {0};
-    if (probe->options.host || !pid || (pid != member->pid && !probe->options.follow))
+    if (probe->options.owner || !pid || (pid != member->pid && !probe->options.follow))
         return;
     if (loader_expect_exec(probe->helper, pid, &why) < 0) {
         profile_lose(probe->profile, WIRE_LOSS_AGENT_ABSENT, 1);
@@ -231,7 +232,8 @@ static void expect_exec(struct probe *probe, const struct probe_member *member, 
     }
 }
 
-/* What a process has that ends or execs: its last moment. Who runs in it by vfork ends nothing of it. */
+/* What a process has that ends or execs: its last moment. A child that runs in it by vfork ends nothing of
+ * it. */
 static void look_at_last(struct probe *probe, struct probe_member *member, uint32_t asked, pid_t pid)
 {
     if (asked & WIRE_AGENT_EXEC_FAILED)
@@ -247,14 +249,14 @@ static void look_at_last(struct probe *probe, struct probe_member *member, uint3
 static void answer_thread(struct probe *probe, struct probe_member *member, struct shared_ask *ask)
 {
     pid_t pid = shared_proc_outside(&member->group->file, member->pid, &ask->tid);
-    if (ask->what & WIRE_AGENT_EXEC_FAILED && pid && !probe->options.host)
+    if (ask->what & WIRE_AGENT_EXEC_FAILED && pid && !probe->options.owner)
         loader_let_go(probe->helper, pid);
     if (ask->what & WIRE_AGENT_EXEC)
         expect_exec(probe, member, pid);
     look_at_last(probe, member, ask->what, pid);
 }
 
-static void answer(struct probe *probe, struct probe_member *member)
+static void answer_member(struct probe *probe, struct probe_member *member)
 {
     uint32_t sequence, asked;
     struct shared_asks asks;
@@ -274,7 +276,7 @@ static void answer_all(struct probe *probe)
         return;
     probe_join_all(probe);
     for (size_t i = 0; i < probe->member_count; i++)
-        answer(probe, &probe->members[i]);
+        answer_member(probe, &probe->members[i]);
 }
 
 /* --- execs --- */
@@ -290,7 +292,7 @@ static void publish_exec(struct probe *probe, pid_t pid)
 void probe_exec(struct probe *probe, pid_t pid)
 {
     struct base_error why = {0};
-    /* Who execs may be a child that nothing was heard of: joined later, it would be taken for its new
+    /* The process that execs may be an undiscovered child: joined later, it would be taken for its new
      * program. */
     probe_join_all(probe);
     struct shared_descriptors_published opened = {0};
@@ -362,7 +364,7 @@ int probe_step(struct probe *probe, struct base_error *error)
 {
     struct trace_event event;
     int result = BASE_OK;
-    while (!probe->options.host && (result = helper_trace_next(probe->helper, &event, error)) > 0) {
+    while (!probe->options.owner && (result = helper_trace_next(probe->helper, &event, error)) > 0) {
         if (loader_take_event(probe->helper, &event)) {
             if (trace_event_lost_privileges(&event))
                 sample_privileges_lost(probe->profile, event.pid, event.flags & TRACE_FLAG_PRIVILEGES_LOST);
@@ -379,12 +381,12 @@ int probe_step(struct probe *probe, struct base_error *error)
     return result;
 }
 
-/* Who waits at this moment asks again for its answer within 10 ms. */
+/* A thread that waits at this moment asks again for its answer within 10 ms. */
 void probe_suspend(struct probe *probe)
 {
     for (size_t i = 0; i < probe->group_count; i++)
         shared_file_suspend(&probe->groups[i]->file, true);
-    if (!probe->options.host)
+    if (!probe->options.owner)
         helper_trace_suspend(probe->helper, NULL);
 }
 
@@ -396,8 +398,8 @@ void probe_resume(struct probe *probe)
 
 /* --- the end --- */
 
-/* Whom the host follows is held. One that cannot be, since it runs another image by now or has ended, has no
- * agent. */
+/* A process that the owner follows is held. One that cannot be, since it runs another image by now or has
+ * ended, has no agent. */
 static void leave_process(struct probe *probe, pid_t pid)
 {
     struct loader_left left = {0};
@@ -406,8 +408,8 @@ static void leave_process(struct probe *probe, pid_t pid)
     int result;
     do {
         why = (struct base_error){0};
-        held = probe->options.host && probe_members_is_published_by_owner(probe, pid);
-        if (!probe->options.host) /* its exec may have come after the last events were read */
+        held = probe->options.owner && probe_members_is_published_by_owner(probe, pid);
+        if (!probe->options.owner) /* its exec may have come after the last events were read */
             loader_let_go(probe->helper, pid);
         result = held ? helper_trace_hold(probe->helper, pid, NULL, &why) : BASE_OK;
         if (result == BASE_OK) {
@@ -439,8 +441,8 @@ static void look_for_hooked(struct probe *probe, enum wire_agent_collector colle
     probe_note(probe, what, &why);
 }
 
-/* Who still has a group's memory mapped: those that `left` knows, where a part had to stay, and children
- * that were never heard of. */
+/* Processes that still have a group's memory mapped: those that `left` knows, where a part had to stay,
+ * and children that were never discovered. */
 static void leave_undiscovered(struct probe *probe, const struct base_map *left)
 {
     for (size_t i = 0; i < probe->group_count; i++) {
@@ -480,7 +482,7 @@ int probe_leave(struct probe *probe, struct base_error *error)
     }
     leave_undiscovered(probe, &left);
     base_map_free(&left);
-    helper_end(&probe->own); /* who stands for an exec that nobody reads of goes on */
+    helper_end(&probe->own); /* a process stopped at an exec that is not read any more goes on */
     look_for_hooked(probe, WIRE_AGENT_THROWS, probe->throws, "no exceptions are counted",
                     "__cxa_throw was found in the program");
     look_for_hooked(probe, WIRE_AGENT_INSTRUMENTED, probe->instrumented, "nothing to count",

@@ -13,7 +13,7 @@
 #include "wire_agent_call.h"
 
 enum {
-    GET_TSC = 25, /* PR_GET_TSC, and what it tells */
+    GET_TSC = 25, /* PR_GET_TSC, and what it returns */
     TSC_FORBIDDEN = 2,
     GET_FS = 0x1003,
     FUTEX_WAIT = 0,
@@ -128,7 +128,7 @@ uint32_t probe_filter_try(struct shared_file *file, struct loader_agent *agent, 
     return calls;
 }
 
-/* --- telling --- */
+/* --- publication --- */
 
 bool probe_filter_publish(const struct wire_agent_process *process, pid_t pid, struct base_error *why)
 {

@@ -14,10 +14,10 @@
 #include "shared_file.h"
 #include "wire_agent_process.h"
 
-/* In `prepare` of loader_load: makes each of the agent's calls in the process's name, such that it
- * changes nothing, where a filter may forbid it. What is forbidden (enum wire_agent_call) is told in region
- * 0, counted, and returned. Where the threads have different filters, all calls are. `ticks`: the clock will
- * be read too. */
+/* In `prepare` of loader_load: makes each of the agent's calls in the process's name, such that it changes
+ * nothing, where a filter may forbid it. What is forbidden (enum wire_agent_call) is published in region
+ * 0, counted, and returned. Where the threads have different filters, all calls are. `ticks`: the clock
+ * will be read too. */
 uint32_t probe_filter_try(struct shared_file *file, struct loader_agent *agent, bool ticks);
 
 /* False: nothing is forbidden. Else *why has what, in words. */

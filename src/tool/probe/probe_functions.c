@@ -20,9 +20,9 @@ static const char *const quick_entries[WIRE_AGENT_ENTRY_COUNT] = {
     [WIRE_AGENT_ENTRY_FREE] = "agent_entry_free_pass",
 };
 
-/* glibc's ld.so up to 2.31 has a malloc of these names for what it needs before there is a C library. It is
- * called before there is a thread pointer, which where rdfsbase may not be used the agent has to read
- * through; and what it gives out, nobody ever gives back. */
+/* glibc's ld.so up to 2.31 has a malloc of these names for what it needs before there is a C library. It
+ * is called before there is a thread pointer, which where rdfsbase may not be used the agent has to read
+ * through; and what it gives out is never given back. */
 #define NOT_LOADER "!(ld-linux*|ld-[0-9]*|ld.so*)"
 
 /* Names of the C library, and of allocators that are linked under prefixes of their own. Functions with
@@ -138,13 +138,13 @@ static const struct {
 /* Of the C library: what all its ways to end by itself come to. */
 static const char *const enders[] = {"_exit", "_Exit"};
 /* Of every copy of the C library: what the program forbids itself, in every mode. Where exact calls are
- * counted too, their bell goes over the second one. */
+ * counted too, their doorbell goes over the second one. */
 static const struct {
     const char *name;
     enum wire_agent_entry entry;
 } filters[] = {{"prctl", WIRE_AGENT_ENTRY_PRCTL}, {"syscall", WIRE_AGENT_ENTRY_SYSCALL}};
 
-/* Of every copy of the C library: who is born, and what becomes of the timers' signal. */
+/* Of every copy of the C library: thread creation, and what becomes of the timers' signal. */
 static const struct {
     const char *name;
     enum wire_agent_entry entry;
@@ -161,10 +161,10 @@ static const char *const rings[] = {"io_uring_setup", "io_uring_queue_init", "io
 static const char *const throwers[] = {"__cxa_throw", "__cxa_rethrow",
                                        "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE"};
 
-/* Those that open descriptors, with what is told of them (WIRE_AGENT_ENTRY_DESCRIPTOR), or close them; fork,
- * before which what is open is noted. The last is what fork comes to: where exact calls are counted it is
- * left to their bell, as above. The loader's own, of the same names, are not: it closes what it opens. What
- * checks its arguments first (__open_2) goes on into one of these. */
+/* Those that open descriptors, with what is published of them (WIRE_AGENT_ENTRY_DESCRIPTOR), or close
+ * them; fork, before which what is open is noted. The last is what fork comes to: where exact calls are
+ * counted it is left to their doorbell, as above. The loader's own, of the same names, are not: it closes
+ * what it opens. What checks its arguments first (__open_2) goes on into one of these. */
 static const struct {
     const char *name;
     enum wire_agent_entry entry;
@@ -234,8 +234,8 @@ static const struct {
     {"_Fork", WIRE_AGENT_ENTRY_FORK, 0},
 };
 
-/* What instrumented functions call. The stubs tell enter from exit; a definition only where there are two:
- * glibc's are one function, which does nothing. */
+/* What instrumented functions call. The stubs distinguish enter from exit; a definition only where there
+ * are two: glibc's are one function, which does nothing. */
 #define NOT_GLIBC "!(libc.so*|libc-[0-9]*)"
 static const struct {
     const char *name, *image;
@@ -260,17 +260,17 @@ static const struct {
     const char *name;
     enum wire_agent_unwinder how;
     unsigned answers;            /* enum plan_image_unwinder */
-    enum wire_agent_entry entry; /* that tells them of the agent */
+    enum wire_agent_entry entry; /* that reports the agent to them */
 } finders[] = {
     {"dl_iterate_phdr", WIRE_AGENT_BY_HEADERS, PLAN_IMAGE_BY_HEADERS, WIRE_AGENT_ENTRY_HEADERS},
     {"_dl_find_object", WIRE_AGENT_BY_OBJECT, PLAN_IMAGE_BY_OBJECT, WIRE_AGENT_ENTRY_OBJECT},
 };
 
-/* What loads an unwinder when it is first called, perhaps unseen: tally may be gone by then. The stack is to
- * be as it was before. Who times these has them timed. */
+/* What loads an unwinder when it is first called, perhaps unseen: tally may be gone by then. The stack is
+ * to be as it was before. If they are requested to be timed, they are. */
 static const char *const loads_unwinder[] = {"backtrace", "__backtrace"};
 
-/* Those that return twice, or to where they were not called from, and those that ask who called them: an
+/* Those that return twice, or to where they were not called from, and those that look for their caller: an
  * unwinder begins at its own return address. */
 static const char *const odd[] = {
     "setjmp",
@@ -316,7 +316,7 @@ bool probe_functions_is_odd(const char *name)
     return false;
 }
 
-/* What tells how large a block really is, by enum wire_agent_family; the last one tells glibc. */
+/* What returns how large a block really is, by enum wire_agent_family; the last one identifies glibc. */
 static const char *const sizes[] = {[WIRE_AGENT_PLAIN] = "malloc_usable_size",
                                     [WIRE_AGENT_JE] = "je_malloc_usable_size",
                                     [WIRE_AGENT_MI] = "mi_usable_size",
@@ -361,8 +361,9 @@ static enum wire_agent_family family_of(const char *name)
                                                : WIRE_AGENT_PLAIN;
 }
 
-/* Is it a name that a program may use for something else? The prefixes of allocators and what the compiler's run-time libraries are
- * called are nobody else's, and are hidden where those are linked into an image. */
+/* Is it a name that a program may use for something else? The prefixes of allocators and what the
+ * compiler's run-time libraries are called are nobody else's, and are hidden where those are linked into
+ * an image. */
 static bool interposes(const char *name)
 {
     static const char *const others_have_not[] = {"je_",    "mi_",  "tc_",    "_Z",    "_U",
@@ -374,8 +375,9 @@ static bool interposes(const char *name)
 }
 
 /* NULL, and the function is not kept, when the image has not its entry. */
-static struct loader_function *add(struct probe_functions *functions, const struct loader_image *image,
-                                   const char *name, const char *where, enum wire_agent_entry entry)
+static struct loader_function *add_function(struct probe_functions *functions,
+                                            const struct loader_image *image, const char *name,
+                                            const char *where, enum wire_agent_entry entry)
 {
     struct loader_function *function = &functions->items[functions->count];
     *function = (struct loader_function){.request = {name, where, .interposes = interposes(name)},
@@ -390,7 +392,7 @@ static struct loader_function *add(struct probe_functions *functions, const stru
 static struct loader_function *add_own(struct probe_functions *functions, const struct loader_image *image,
                                        const char *name, const char *where, enum wire_agent_entry entry)
 {
-    struct loader_function *function = add(functions, image, name, where, entry);
+    struct loader_function *function = add_function(functions, image, name, where, entry);
     if (function)
         function->request.own = true;
     return function;
@@ -400,15 +402,15 @@ static void add_allocators(struct probe_functions *functions, const struct loade
 {
     for (size_t i = 0; i < ALLOCATORS; i++) {
         struct loader_function *function =
-            add(functions, image, allocators[i].name, allocators[i].image, allocators[i].entry);
+            add_function(functions, image, allocators[i].name, allocators[i].image, allocators[i].entry);
         if (function && function->request.interposes &&
-            i > 0) /* who stands in for memalign does for malloc */
+            i > 0) /* what stands in for memalign does for malloc */
             function->request.beside = allocators[0].name;
     }
     for (size_t i = 0; i < REPLACING; i++)
         for (size_t j = 0; j < OPERATORS; j++) {
             struct loader_function *function =
-                add(functions, image, operators[j].name, replacing[i].image, operators[j].entry);
+                add_function(functions, image, operators[j].name, replacing[i].image, operators[j].entry);
             if (function)
                 function->request.beside = replacing[i].beside;
         }
@@ -418,7 +420,7 @@ static void add_allocators(struct probe_functions *functions, const struct loade
 static void add_unwinder(struct probe_functions *functions, const struct loader_image *image,
                          const char *name, const char *where, enum wire_agent_unwinder how)
 {
-    struct loader_function *function = add(functions, image, name, where, WIRE_AGENT_ENTRY_UNWIND);
+    struct loader_function *function = add_function(functions, image, name, where, WIRE_AGENT_ENTRY_UNWIND);
     if (!function)
         return;
     function->whole = function->alone = function->stays = true;
@@ -432,10 +434,10 @@ static bool stands_on_stack(const struct probe_functions_request *request)
 }
 
 /* Beneath those that put return addresses back. */
-static void add_tellers(struct probe_functions *functions, const struct loader_image *image)
+static void add_reporters(struct probe_functions *functions, const struct loader_image *image)
 {
     for (size_t i = 0; i < FINDERS; i++)
-        add(functions, image, finders[i].name, NULL, finders[i].entry);
+        add_function(functions, image, finders[i].name, NULL, finders[i].entry);
 }
 
 static void add_finders(struct probe_functions *functions, const struct loader_image *image, bool over)
@@ -463,8 +465,8 @@ static void add_descriptors(struct probe_functions *functions, const struct load
 static void add_instrumented(struct probe_functions *functions, const struct loader_image *image)
 {
     for (size_t i = 0; i < INSTRUMENTED; i++) {
-        struct loader_function *function =
-            add(functions, image, instrumented[i].name, instrumented[i].image, instrumented[i].entry);
+        struct loader_function *function = add_function(functions, image, instrumented[i].name,
+                                                        instrumented[i].image, instrumented[i].entry);
         if (function)
             function->alone = true;
     }
@@ -491,11 +493,11 @@ static void add_timed(struct probe_functions *functions, const struct loader_ima
             (struct loader_function){.request = {odd[i], NULL}, .only_found = true, .alone = true};
     functions->timed = functions->count;
     for (size_t i = 0; i < request->timed_count; i++) {
-        struct loader_function *function =
-            add(functions, image, request->timed[i].name, request->timed[i].image, WIRE_AGENT_ENTRY_FUNCTION);
+        struct loader_function *function = add_function(functions, image, request->timed[i].name,
+                                                        request->timed[i].image, WIRE_AGENT_ENTRY_FUNCTION);
         if (!function)
             continue;
-        function->request.interposes = false; /* whoever wrote the name means any function that has it */
+        function->request.interposes = false; /* the name means any function that has it */
         function->whole = function->request.over = true;
         function->request.written = request->timed[i].written;
     }
@@ -528,7 +530,7 @@ static size_t named_count(const struct probe_functions_request *request)
     return request->heap && request->named ? request->named->count : 0;
 }
 
-/* Before all others: who names a function says what it is. */
+/* Before all others: the user that names a function says what it is. */
 static void add_named(struct probe_functions *functions, const struct loader_image *image,
                       const struct probe_functions_request *request)
 {
@@ -576,7 +578,7 @@ int probe_functions_make(struct probe_functions *functions, const struct loader_
     if (request->passes)
         let_pass(functions, image);
     for (size_t i = 0; i < THROWERS && request->throws; i++)
-        add(functions, image, throwers[i], NULL, WIRE_AGENT_ENTRY_THROW);
+        add_function(functions, image, throwers[i], NULL, WIRE_AGENT_ENTRY_THROW);
     functions->throwers = functions->count - functions->allocators;
     for (size_t i = 0; i < MAPPERS && request->maps; i++)
         add_own(functions, image, mappers[i].name, NOT_LOADER, mappers[i].entry);
@@ -588,14 +590,15 @@ int probe_functions_make(struct probe_functions *functions, const struct loader_
     for (size_t i = 0; i < TIMERS && request->timers; i++)
         add_own(functions, image, timers[i].name, NOT_LOADER, timers[i].entry);
     for (size_t i = 0; i < RINGS && request->timers; i++)
-        add(functions, image, rings[i], NOT_LOADER, WIRE_AGENT_ENTRY_RING);
+        add_function(functions, image, rings[i], NOT_LOADER, WIRE_AGENT_ENTRY_RING);
     functions->timers = request->timers ? functions->count - functions->first_timer : 0;
     for (size_t i = 0; i < OTHERS && !request->shared; i++)
-        (others[i].image ? add : add_own)(functions, image, others[i].name, others[i].image, others[i].entry);
+        (others[i].image ? add_function : add_own)(functions, image, others[i].name, others[i].image,
+                                                   others[i].entry);
     for (size_t i = 0; i < ENDERS && request->ends; i++)
         add_own(functions, image, enders[i], NOT_LOADER, WIRE_AGENT_ENTRY_END);
     if (stands_on_stack(request))
-        add_tellers(functions, image);
+        add_reporters(functions, image);
     for (size_t i = 0; i < SIZES && request->sizes; i++)
         if (sizes[i])
             add_only_found(functions, sizes[i]);

@@ -18,13 +18,13 @@ struct probe_functions_request {
     bool maps;         /* functions that map memory or unmap it */
     bool throws;       /* functions that throw C++ exceptions */
     bool descriptors;  /* functions that open descriptors or close them */
-    bool instrumented; /* what functions call that tell of themselves */
+    bool instrumented; /* what functions call that report their own calls */
     const struct plan_function_request *timed; /* functions that are; outlive the result */
     size_t timed_count;
-    const struct probe_named
-        *named;  /* functions that allocate or release too; outlives the result. NULL: none */
+    /* functions that allocate or release too; outlives the result. NULL: none */
+    const struct probe_named *named;
     bool timers; /* functions that concern the timers of threads */
-    bool shared; /* somebody else tells of objects that are loaded */
+    bool shared; /* the owner reports objects that are loaded */
     bool ends;   /* functions that end the process */
     bool sizes;  /* what blocks really take is asked for: malloc_usable_size and its kin are to be found */
 };
@@ -32,16 +32,16 @@ struct probe_functions_request {
 struct probe_functions {
     struct loader_function *items; /* malloc'ed; the names are constants */
     size_t count;
-    size_t named;      /* the first ones: those with names of the user's, as they were wished for */
+    size_t named;      /* the first ones: those with names of the user's, as they were requested */
     size_t allocators; /* those and the next ones, which allocate or release */
     size_t throwers;   /* those after them, which throw */
-    size_t timed;      /* from here on: those that are timed, as wished for; then what loads an unwinder */
+    size_t timed;      /* from here on: those that are timed, as requested; then what loads an unwinder */
     size_t first_timer, timers; /* the first of those for timers, and how many */
 };
 int probe_functions_make(struct probe_functions *functions, const struct loader_image *image,
                          const struct probe_functions_request *request, struct base_error *error);
 
-/* Does it tell unwinders of the agent? It counts nothing. */
+/* Does it report the agent to unwinders? It counts nothing. */
 bool probe_functions_reports(const struct loader_function *function);
 
 /* Must this one be hooked, where return addresses are replaced? And which unwinders without a name does it
@@ -64,8 +64,8 @@ const char *probe_functions_usable_size(uint32_t family);
 /* A function that only glibc has, beside its allocator. */
 #define PROBE_GLIBC "malloc_trim"
 
-/* What an allocator has that remembers by which function a block was given, and ends the program when another kind of function takes
- * it: tcmalloc's for debugging. It is only found, with `heap`. */
+/* What an allocator has that remembers by which function a block was given, and ends the program when
+ * another kind of function takes it: tcmalloc's for debugging. It is only found, with `heap`. */
 #define PROBE_REMEMBERS "_ZN25DebugMallocImplementation15VerifyAllMemoryEv"
 
 #endif

@@ -29,7 +29,8 @@ struct probe_group {
     struct shared_file file;
     struct shared_stacks stacks;
     struct base_map rows; /* image -> where its rows are */
-    size_t members; /* that have not ended. 0: somebody lives who has not allocated yet, as far as is known */
+    /* that have not ended. 0: a process runs that has not allocated yet, as far as is known */
+    size_t members;
     struct loader_agent *last; /* of the member that ended last: a child that comes later has the same */
     uint64_t looked_ns;
     uint8_t joined[WIRE_AGENT_REGIONS / 8];
@@ -55,8 +56,8 @@ struct probe_member {
     uint32_t moves;        /* how often it was tried to give its timers the other signal */
     uint64_t begun_ns,
         clock_ns; /* CPU time of the process when they got them, and when it was looked at last */
-    bool
-        unobserved; /* objects that it loads are not told, or could not be hooked: no return address is to be replaced */
+    /* objects that it loads are not published, or could not be hooked: no return address is to be replaced */
+    bool unobserved;
 };
 
 /* Without these functions nothing is known of what the program does with the signal. */
@@ -67,7 +68,7 @@ struct probe {
     struct shared_request request;
     struct sample_processes *processes;
     struct profile *profile;
-    struct helper own, *helper; /* ours, or the host's */
+    struct helper own, *helper; /* ours, or the owner's */
     struct loader_image *image;
     struct probe_functions functions;
     struct loader_plans *plans;
@@ -115,7 +116,7 @@ static inline bool probe_times(const struct probe *probe)
 }
 
 /* Is malloc_usable_size to be asked? What is behind the bytes of a resized block, and is not to be filled,
- * tells nothing else. */
+ * is known from nothing else. */
 static inline bool probe_asks_sizes(const struct probe *probe)
 {
     return probe->options.overhead != PROFILE_HEAP_REQUESTED || probe->empty.flags & WIRE_AGENT_FILL;
@@ -126,7 +127,7 @@ static inline bool probe_asks_sizes(const struct probe *probe)
 /* The first one is what tally says; `what` is not done, because of `why`. */
 void probe_note(struct probe *probe, const char *what, const struct base_error *why);
 
-/* --- probe_members.c: who is counted --- */
+/* --- probe_members.c: which processes are counted --- */
 
 /* The listener is notified by the group's doorbell from now on. */
 int probe_members_listen(struct probe *probe, struct probe_group *group, struct base_error *error);
@@ -149,8 +150,8 @@ bool probe_members_is_published_by_owner(const struct probe *probe, pid_t pid);
 
 /* The agent, and a group that begins with the process. `held`: it is traced and stopped. */
 int probe_load(struct probe *probe, pid_t pid, bool held, struct base_error *error);
-/* Who waits in the owner's doorbell, or in ours, has mapped what nobody runs yet. The owner follows the process:
- * then it is held. */
+/* A thread that waits in the owner's doorbell, or in ours, has mapped what does not run yet. The owner
+ * follows the process: then it is held. */
 int probe_load_hooks(struct probe *probe, struct loader_agent *where, struct base_error *error);
 /* The member has loaded objects: they are published to it and hooked. A failure is noted. */
 void probe_load_objects(struct probe *probe, struct probe_member *member);
@@ -161,7 +162,7 @@ void probe_load_move(struct probe *probe, struct probe_member *member);
 
 /* --- probe_join.c: members that come and go --- */
 
-/* All that were discovered have ended: the group is freed, unless somebody has its tables mapped. */
+/* All that were discovered have ended: the group is freed, unless a process has its tables mapped. */
 void probe_join_look_at_group(struct probe *probe, struct probe_group *group);
 /* The member's place is taken by the last one. */
 void probe_join_drop(struct probe *probe, size_t index);

@@ -1,5 +1,6 @@
-/* Members that come and go: children that have taken a region of their group's memory join it, with their own hooks if
- * they loaded objects before they were discovered (above probe_load.c); members that have ended leave it. */
+/* Members that come and go: children that have taken a region of their group's memory join it, with their
+ * own hooks if they loaded objects before they were discovered (above probe_load.c); members that have
+ * ended leave it. */
 #include "probe_inside.h"
 
 #include "base_clock.h"
@@ -46,8 +47,8 @@ static void join_children(struct probe *probe, struct probe_group *group)
             join_child(probe, group, r);
 }
 
-/* All that were heard of have ended. A child that has not allocated yet was not, and will go on in the
- * group's tables: they stay as long as somebody has them mapped. */
+/* All discovered ones have ended. A child that has not allocated yet was not, and will go on in the
+ * group's tables: they stay as long as a process has them mapped. */
 void probe_join_look_at_group(struct probe *probe, struct probe_group *group)
 {
     struct base_error why = {0};
@@ -56,7 +57,7 @@ void probe_join_look_at_group(struct probe *probe, struct probe_group *group)
     if (outlives > 0 && probe_members_listen(probe, group, &why) < 0)
         outlives = BASE_ENOMEM;
     if (outlives >= 0)
-        join_children(probe, group); /* who came since the last look, and may have ended */
+        join_children(probe, group); /* which came since the last look, and may have ended */
     else
         profile_lose(probe->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
     group->looked_ns = base_clock_now();

@@ -116,8 +116,8 @@ static const struct loader_hook *nothrow_of(const struct view *view, const char 
     return NULL;
 }
 
-/* What the agent calls for operator new: malloc, which calls no handler of the program's when memory ends, or
- * where the allocator remembers who gave a block, the same operator in its other form. */
+/* What the agent calls for operator new: malloc, which calls no handler of the program's when memory ends,
+ * or where the allocator remembers which function gave a block, the same operator in its other form. */
 static uint64_t plain_new(const struct view *view, pid_t pid, const struct loader_hook *hook,
                           const struct loader_hook *allocator)
 {
@@ -128,8 +128,8 @@ static uint64_t plain_new(const struct view *view, pid_t pid, const struct loade
     return allocator != NULL ? body_of(pid, allocator) : 0;
 }
 
-static void fill(const struct view *view, pid_t pid, const struct loader_hook *hook,
-                 struct wire_agent_layer *layer)
+static void fill_layer(const struct view *view, pid_t pid, const struct loader_hook *hook,
+                       struct wire_agent_layer *layer)
 {
     const struct loader_hook *allocator = malloc_of(view, hook->path, family_of(view, hook));
     layer->family = (uint16_t)family_of(view, hook);
@@ -177,7 +177,7 @@ static struct wire_agent_layer *layer_at(struct wire_agent_process *process, uin
 }
 
 /* Another object may have come to the very place of one that is gone. */
-static bool keep(struct wire_agent_layer *there, const struct wire_agent_layer *layer)
+static bool keep_layer(struct wire_agent_layer *there, const struct wire_agent_layer *layer)
 {
     if (there->plain_new == layer->plain_new && there->usable_size == layer->usable_size &&
         there->alone == layer->alone)
@@ -211,11 +211,11 @@ const char *probe_layers(const struct shared_file *file, uint32_t region, pid_t 
         if (!allocates(&view, hook) || hook->state != LOADER_HOOKED || module == NULL)
             continue;
         struct wire_agent_layer layer = {.start = module->start, .end = module->end};
-        fill(&view, pid, hook, &layer);
+        fill_layer(&view, pid, hook, &layer);
         if (request->sizes && layer.usable_size == 0)
             unknown = hook->path;
         struct wire_agent_layer *there = layer_at(process, count, hook->address, layer.family);
-        if (there == NULL || !keep(there, &layer))
+        if (there == NULL || !keep_layer(there, &layer))
             count = add_layer(process, count, &layer);
     }
     __atomic_store_n(&process->layers_known, 1, __ATOMIC_RELEASE);

@@ -61,7 +61,7 @@ static unsigned not_asked(const struct probe *probe, const struct shared_stacks 
     return left | *never;
 }
 
-/* Whatever unwinds must be hooked, else nothing is timed: told in the region, which children inherit. */
+/* Whatever unwinds must be hooked, else nothing is timed: published in the region, which children inherit. */
 static void look_at_unwinders(struct probe *probe, const struct probe_member *member,
                               const struct loader_hook *hooks, size_t count)
 {
@@ -188,7 +188,7 @@ static struct shared_stacks *stacks_of(const struct probe *probe, struct probe_g
 int probe_load_hooks(struct probe *probe, struct loader_agent *where, struct base_error *error)
 {
     pid_t pid = loader_pid(where);
-    bool held = probe->options.host != NULL;
+    bool held = probe->options.owner != NULL;
     int result = held ? helper_trace_hold(probe->helper, pid, NULL, error) : BASE_OK;
     if (result < 0)
         return result;
@@ -207,7 +207,7 @@ void probe_load_objects(struct probe *probe, struct probe_member *member)
         result = probe_load_hooks(probe, member->agent, &why);
     if (member->agent)
         look_at_hooks(probe, member);
-    consider_timers(probe, member, probe->options.host != NULL);
+    consider_timers(probe, member, probe->options.owner != NULL);
     if (result < 0 && result != BASE_ENOTFOUND) {
         probe_note(probe, "objects that were loaded are not hooked", &why);
         profile_lose(probe->profile, WIRE_LOSS_AGENT_REFUSED, 1);
@@ -240,7 +240,7 @@ static int write_parameters(struct probe *self, const struct probe_group *group,
     return loader_write(agent, place, &parameters, sizeof parameters, error);
 }
 
-/* Where the agent's blocks are, in the region: for samples, and for who takes the agent out. */
+/* Where the agent's blocks are, in the region: for samples, and for what takes the agent out. */
 static int publish_blocks(const struct probe *self, const struct probe_group *group,
                           const struct loader_agent *agent, struct base_error *error)
 {
@@ -255,7 +255,7 @@ static int publish_blocks(const struct probe *self, const struct probe_group *gr
     return BASE_OK;
 }
 
-static int prepare(void *context, struct loader_agent *agent, struct base_error *error)
+static int prepare_load(void *context, struct loader_agent *agent, struct base_error *error)
 {
     struct loading *loading = context;
     struct probe *self = loading->agent;
@@ -303,7 +303,7 @@ int probe_load(struct probe *probe, pid_t pid, bool held, struct base_error *err
                                      .span = pieces.span,
                                      .pieces = pieces.items,
                                      .piece_count = pieces.count,
-                                     .prepare = prepare,
+                                     .prepare = prepare_load,
                                      .context = &loading};
     struct loader_agent *loaded = NULL;
     if (!loading.group)

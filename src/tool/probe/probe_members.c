@@ -51,8 +51,8 @@ struct probe_member *probe_members_find(struct probe *probe, pid_t pid)
     return NULL;
 }
 
-/* A child that may be gone already is not asked for in /proc: it has its parent's name; or everything about
- * it was told before we came to hear of it. */
+/* A child that may be gone already is not asked for in /proc: it has its parent's name; or everything
+ * about it was published before we discovered it. */
 static struct sample_process *process_of(struct probe *probe, pid_t pid, pid_t parent, bool ended)
 {
     struct perf_task task = {.pid = (uint32_t)pid,
@@ -114,5 +114,5 @@ void probe_members_stop_observing(struct probe_member *member)
 bool probe_members_is_published_by_owner(const struct probe *probe, pid_t pid)
 {
     struct trace_cost cost;
-    return !probe->options.host || helper_trace_cost(probe->helper, pid, &cost, NULL) == BASE_OK;
+    return !probe->options.owner || helper_trace_cost(probe->helper, pid, &cost, NULL) == BASE_OK;
 }

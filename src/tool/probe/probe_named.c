@@ -37,13 +37,13 @@ struct reading {
     struct base_error *error;
 };
 
-static int fail(const struct reading *reading, const char *what)
+static int fail_line(const struct reading *reading, const char *what)
 {
     return base_fail(reading->error, BASE_EUSAGE, "%s:%u: %s", reading->path, reading->line, what);
 }
 
 /* Without the blanks around it. */
-static char *trim(char *text)
+static char *trim_text(char *text)
 {
     while (isspace((unsigned char)*text))
         text++;
@@ -67,7 +67,7 @@ static int find_role(const struct reading *reading, const char *name, enum wire_
 }
 
 /* The strings of one line are one allocation, which begins with the name. */
-static int add(struct reading *reading, const char *name, const char *image, enum wire_agent_entry entry)
+static int add_name(struct reading *reading, const char *name, const char *image, enum wire_agent_entry entry)
 {
     struct probe_named *named = reading->named;
     size_t length = strlen(name) + 1, more = image ? strlen(image) + 1 : 0;
@@ -91,23 +91,23 @@ static int add(struct reading *reading, const char *name, const char *image, enu
 static int read_line(struct reading *reading, char *line)
 {
     enum wire_agent_entry entry = WIRE_AGENT_ENTRY_MALLOC;
-    char *name = trim(line), *role = strrchr(name, '=');
+    char *name = trim_text(line), *role = strrchr(name, '=');
     if (!*name || *name == '#')
         return BASE_OK;
     if (!role)
-        return fail(reading, "no '=': a line is NAME[@IMAGE] = ROLE");
+        return fail_line(reading, "no '=': a line is NAME[@IMAGE] = ROLE");
     *role++ = '\0';
     char *image = strrchr(name, '@');
     if (image)
         *image++ = '\0';
-    name = trim(name);
-    image = image ? trim(image) : NULL;
+    name = trim_text(name);
+    image = image ? trim_text(image) : NULL;
     if (!*name)
-        return fail(reading, "no name before the '='");
+        return fail_line(reading, "no name before the '='");
     if (image && !*image)
-        return fail(reading, "no image after the '@'");
-    int result = find_role(reading, trim(role), &entry);
-    return result < 0 ? result : add(reading, name, image, entry);
+        return fail_line(reading, "no image after the '@'");
+    int result = find_role(reading, trim_text(role), &entry);
+    return result < 0 ? result : add_name(reading, name, image, entry);
 }
 
 static int read_all(struct reading *reading, FILE *file)
@@ -118,7 +118,7 @@ static int read_all(struct reading *reading, FILE *file)
         reading->line++;
         size_t length = strlen(line);
         if (length == sizeof line - 1 && line[length - 1] != '\n')
-            result = fail(reading, "a line of more than 4,000 characters");
+            result = fail_line(reading, "a line of more than 4,000 characters");
         else
             result = read_line(reading, line);
     }
@@ -145,7 +145,7 @@ int probe_named_read(struct probe_named *named, const char *path, struct base_er
             fclose(file);
         return base_fail_errno(error, number, "%s", path);
     }
-    int result = S_ISDIR(status.st_mode) ? base_fail(error, BASE_EUSAGE, "%s is a folder", path)
+    int result = S_ISDIR(status.st_mode) ? base_fail(error, BASE_EUSAGE, "%s is a directory", path)
                                          : read_all(&reading, file);
     fclose(file);
     if (result == BASE_OK && named->count == before)

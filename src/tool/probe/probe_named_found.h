@@ -21,7 +21,7 @@ struct probe_named_found {
     const struct plan_function_request *timed;
     size_t timed_count;
     const struct sample_images *images;
-    struct profile *profile; /* losses are told there */
+    struct profile *profile; /* losses are counted there */
     void (*note)(void *context, const char *what, const struct base_error *why);
     void *context;
 

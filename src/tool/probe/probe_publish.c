@@ -55,8 +55,8 @@ void probe_publish_blocks(const struct probe *probe, struct probe_member *member
     shared_empty_look(&probe->empty, &member->group->file, member->region, pid, &member->empty);
 }
 
-/* Of a process that has ended, unless it was looked at. An exec that failed is told without waiting: we may
- * not have heard of it. */
+/* Of a process that has ended, unless it was looked at. An exec that failed is published without waiting:
+ * we may not have discovered it. */
 static void settle_last(const struct probe *probe, struct probe_member *member)
 {
     const struct wire_agent_process *process = shared_file_process(&member->group->file, member->region);
@@ -72,8 +72,8 @@ static void look_at_clock(const struct probe *probe, struct probe_member *member
     member->clock_ns = now > member->clock_ns ? now : member->clock_ns;
 }
 
-/* It took for itself what timers cannot be beside (agent_hook_signal.c), or forbade itself what the agent needs
- * (agent_hook_filter.c). `final`: it does not run any more. */
+/* It took for itself what timers cannot be beside (agent_hook_signal.c), or forbade itself what the agent
+ * needs (agent_hook_filter.c). `final`: it does not run any more. */
 static void look_at_claims(struct probe *probe, struct probe_member *member, bool final)
 {
     struct base_error why = {0};

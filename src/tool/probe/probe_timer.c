@@ -298,14 +298,14 @@ static bool take_place(struct beginning *beginning, struct thread *thread)
     return true;
 }
 
-/* struct sigevent: value, signal, how, whom. */
+/* struct sigevent: value, signal, how, target thread. */
 static void add_timer(struct beginning *beginning, struct thread *thread)
 {
     const struct shared_timers *timing = &beginning->place->timers;
     struct wire_agent_timer *timer = &beginning->timers[thread->place];
     uint64_t there = beginning->timers_at + thread->place * sizeof *timer;
     const int32_t event[4] = {(int32_t)beginning->signal, SIGEV_THREAD_ID, (int32_t)thread->tid, 0};
-    /* So that it is found when tally is killed before it is armed; a number that is nobody's until then. */
+    /* So that it is found when tally is killed before it is armed; a number that no thread has until then. */
     timer->id = NOBODY;
     timer->state = WIRE_AGENT_TIMER_ENDED;
     memset(timer->call, 0, sizeof timer->call);
@@ -337,7 +337,7 @@ static int create_all(struct beginning *beginning)
 }
 
 /* struct itimerspec: every (never), first. */
-static void arm(struct beginning *beginning, const struct thread *thread)
+static void arm_timer(struct beginning *beginning, const struct thread *thread)
 {
     struct wire_agent_timer *timer = &beginning->timers[thread->place];
     const struct shared_timers *timing = &beginning->place->timers;
@@ -371,7 +371,7 @@ static int arm_all(struct beginning *beginning)
             timer->state = WIRE_AGENT_TIMER_IDLE;
             process->idle++;
         } else {
-            arm(beginning, thread);
+            arm_timer(beginning, thread);
         }
         calls = beginning->call_count;
     }
@@ -382,8 +382,9 @@ static int arm_all(struct beginning *beginning)
 
 /* --- when the program takes the first signal --- */
 
-/* Where it has none, no terminal sends the signal; but who left it may be in the group yet that it sends it
- * to. Without a leader the session has none; a leader that is not seen, 0, is of another namespace. */
+/* Where it has none, no terminal sends the signal; but a process that left it may still be in the group
+ * that it sends it to. Without a leader the session has none; a leader that is not seen, 0, is of another
+ * namespace. */
 static bool has_terminal(pid_t pid)
 {
     struct proc_target_facts own, leader;
@@ -400,16 +401,16 @@ static bool blocks_somewhere(const struct beginning *beginning)
     return blocked;
 }
 
-/* Places of threads that are no more are free again. False: somebody is making a timer. */
+/* Places of threads that are no more are free again. False: a thread is making a timer. */
 static bool clear_table(struct beginning *beginning)
 {
     for (uint32_t i = 0; i < WIRE_AGENT_TIMERS; i++) {
-        bool lives = false;
+        bool runs = false;
         if (beginning->timers[i].state != WIRE_AGENT_TIMER_NONE)
             return false;
         for (size_t j = 0; j < beginning->count && beginning->timers[i].tid; j++)
-            lives |= beginning->threads[j].tid == beginning->timers[i].tid;
-        if (!lives)
+            runs |= beginning->threads[j].tid == beginning->timers[i].tid;
+        if (!runs)
             beginning->timers[i].tid = 0;
     }
     return true;
@@ -443,7 +444,7 @@ static int may_move(struct beginning *beginning)
     return BASE_OK;
 }
 
-static int begin(struct beginning *beginning)
+static int begin_timers(struct beginning *beginning)
 {
     const struct probe_timer_place *place = beginning->place;
     uint64_t region = shared_file_region(place->file, 0) + place->file->layout.timers;
@@ -470,7 +471,7 @@ static int begin(struct beginning *beginning)
 
 static int begin_and_free(struct beginning *beginning)
 {
-    int result = begin(beginning);
+    int result = begin_timers(beginning);
     free(beginning->threads);
     free(beginning->calls);
     return result;

@@ -1,11 +1,11 @@
-/* probe_timer.h - timers for the threads of a process, where perf_event is refused (agent_timer.c
- * tells why they do no harm).
+/* probe_timer.h - timers for the threads of a process, where perf_event is refused (agent_timer.c says why
+ * they do no harm).
  *
  *   probe_timer_plan    which signal, and intervals that this kernel can keep
- *   probe_timer_begin   sets the handler, and a timer for each thread there is; the agent makes those
- *                               of later ones
- *   probe_timer_move    the same with the other signal, when the program took the first one and the
- *                               agent ended the timers
+ *   probe_timer_begin   sets the handler, and a timer for each thread there is; the agent makes those of
+ *                       later ones
+ *   probe_timer_move    the same with the other signal, when the program took the first one and the agent
+ *                       ended the timers
  *   probe_timer_clock   the CPU time of a process, for what was missed
  *
  * Context: tool, one thread. Source: timer_create(2), proc(5). */
@@ -22,9 +22,9 @@
 
 #define PROBE_TIMER_SIGNAL_NAME "SIGURG"
 
-/* `user`: of time in user code alone. *rate_hz: what was wished; what it will be: the kernel looks at CPU
- * clocks at its ticks, and intervals must be some ticks long to be random. BASE_EUNSUPPORTED: the kernel is
- * too old. */
+/* `user`: of time in user code alone. *rate_hz: what was requested; what it will be: the kernel looks at
+ * CPU clocks at its ticks, and intervals must be some ticks long to be random. BASE_EUNSUPPORTED: the
+ * kernel is too old. */
 int probe_timer_plan(bool user, double *rate_hz, struct shared_timers *timing, struct base_error *error);
 
 /* What is needed of a process: in loader_visit. */

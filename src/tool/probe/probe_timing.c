@@ -13,7 +13,7 @@ enum {
     KEPT_MOST = 64, /* tables of processes that have ended */
     TRIES = 20,     /* to read two clocks at one moment */
     FIXED_NS =
-        10000000, /* two readings that far apart, each off by some 100 ns, tell a tick to a ten thousandth */
+        10000000, /* two readings that far apart, each off by some 100 ns, give a tick to a ten thousandth */
 };
 
 struct probe_timing_table {
@@ -24,7 +24,8 @@ struct probe_timing_table {
     uint64_t start;    /* and of the blocks */
 };
 
-/* The reading in which the least time passed between those of the ticks: whoever reads may be interrupted. */
+/* The reading in which the least time passed between those of the ticks: the reading thread may be
+ * interrupted. */
 static struct probe_timing_moment read_clocks(void)
 {
     struct probe_timing_moment best = {0, 0};
@@ -114,7 +115,7 @@ int probe_timing_add(struct probe_timing *timing, pid_t pid, const struct shared
     return BASE_OK;
 }
 
-static void forget(struct probe_timing *timing, size_t index)
+static void forget_table(struct probe_timing *timing, size_t index)
 {
     if (!timing->tables[index].file)
         free(timing->tables[index].returns);
@@ -151,7 +152,7 @@ void probe_timing_keep(struct probe_timing *timing, const struct shared_file *fi
     }
     for (size_t i = 0; i < timing->count && kept > KEPT_MOST;) {
         if (timing->tables[i].file == NULL) {
-            forget(timing, i);
+            forget_table(timing, i);
             kept--;
         } else {
             i++;

@@ -29,8 +29,8 @@ void probe_undiscovered_free(struct probe_undiscovered *undiscovered)
     *undiscovered = (struct probe_undiscovered){0};
 }
 
-/* Who has ended is forgotten first: the number may be another's by now. False: not here. */
-static bool find(struct probe_undiscovered *undiscovered, pid_t pid, size_t *index)
+/* A process that has ended is forgotten first: the number may be another's by now. False: not here. */
+static bool find_child(struct probe_undiscovered *undiscovered, pid_t pid, size_t *index)
 {
     for (size_t i = undiscovered->count; i-- > 0;)
         if (proc_ended_is(&undiscovered->items[i].end))
@@ -44,13 +44,13 @@ static bool find(struct probe_undiscovered *undiscovered, pid_t pid, size_t *ind
 struct loader_agent *probe_undiscovered_find(struct probe_undiscovered *undiscovered, pid_t pid)
 {
     size_t index;
-    return find(undiscovered, pid, &index) ? undiscovered->items[index].agent : NULL;
+    return find_child(undiscovered, pid, &index) ? undiscovered->items[index].agent : NULL;
 }
 
 struct loader_agent *probe_undiscovered_take(struct probe_undiscovered *undiscovered, pid_t pid)
 {
     size_t index;
-    return find(undiscovered, pid, &index) ? take_out(undiscovered, index) : NULL;
+    return find_child(undiscovered, pid, &index) ? take_out(undiscovered, index) : NULL;
 }
 
 int probe_undiscovered_add(struct probe_undiscovered *undiscovered, const struct loader_agent *parent,

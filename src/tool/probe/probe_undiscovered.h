@@ -1,8 +1,8 @@
 /* probe_undiscovered.h - children of fork that have the agent, load objects, and have not come to a hook
  * yet.
  *
- * Nobody else knows of them: they take a region of their tables' file with their first hook. Until then what
- * is hooked in their new objects is kept here, because it must not be hooked again. Context: tool, one
+ * Nothing else knows of them: they take a region of their tables' file with their first hook. Until then
+ * what is hooked in their new objects is kept here, because it must not be hooked again. Context: tool, one
  * thread. */
 #ifndef PROBE_UNDISCOVERED_H
 #define PROBE_UNDISCOVERED_H

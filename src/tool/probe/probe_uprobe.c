@@ -7,11 +7,11 @@
 #include "proc_uprobe.h"
 #include "wire_loss.h"
 
-/* Whom the host follows is held for it. */
+/* A process that the owner follows is held for it. */
 static void make_way(struct probe *probe, struct probe_member *member)
 {
     struct base_error why = {0};
-    bool shared = probe->options.host != NULL;
+    bool shared = probe->options.owner != NULL;
     if (shared && helper_trace_hold(probe->helper, member->pid, NULL, &why) < 0)
         return;
     int lifted = loader_lift(member->agent, probe->helper, shared, &why);

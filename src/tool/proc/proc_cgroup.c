@@ -22,7 +22,7 @@ bool proc_cgroup_mount(const char *root, char *place, size_t size)
     return found;
 }
 
-/* Every group has this file, and no other folder. */
+/* Every group has this file, and no other directory has it. */
 static bool is_group(const char *directory)
 {
     char path[4200];

@@ -14,8 +14,8 @@
  * it. */
 bool proc_cgroup_mount(const char *root, char *place, size_t size);
 
-/* Opens the folder of a group for perf_event_open: an absolute path, or one below the mount. The descriptor
- * is the caller's, close-on-exec. BASE_ENOTFOUND: there is no such group. */
+/* Opens the directory of a group for perf_event_open: an absolute path, or one below the mount. The
+ * descriptor is the caller's, close-on-exec. BASE_ENOTFOUND: there is no such group. */
 int proc_cgroup_open(const char *path, int *descriptor, struct base_error *error);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #define STRICT 2            /* OVERCOMMIT_NEVER */
-#define PIECE  (1ull << 20) /* a signal undoes what one call has made so far */
+#define PIECE  (1ull << 20) /* a signal undoes what one call has allocated so far */
 #define TRIES  100
 
 bool proc_commit_is_strict(void)
@@ -19,7 +19,7 @@ bool proc_commit_is_strict(void)
     return strict;
 }
 
-static int make_piece(int file, uint64_t offset, uint64_t size)
+static int commit_piece(int file, uint64_t offset, uint64_t size)
 {
     int result = -1;
     errno = EINTR;
@@ -31,7 +31,7 @@ static int make_piece(int file, uint64_t offset, uint64_t size)
 int proc_commit_pages(int file, uint64_t offset, uint64_t size, struct base_error *error)
 {
     for (uint64_t done = 0; done < size; done += PIECE)
-        if (make_piece(file, offset + done, size - done < PIECE ? size - done : PIECE))
+        if (commit_piece(file, offset + done, size - done < PIECE ? size - done : PIECE))
             return base_fail_errno(error, errno,
                                    "shared memory, of which the kernel commits no more than it has");
     return BASE_OK;

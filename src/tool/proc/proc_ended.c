@@ -7,7 +7,7 @@
 
 #include "proc_target.h"
 
-static uint64_t start_of(pid_t pid)
+static uint64_t process_start(pid_t pid)
 {
     struct proc_target_facts facts;
     return proc_target_facts(pid, pid, &facts) == BASE_OK ? facts.started : 0;
@@ -31,7 +31,7 @@ bool proc_ended_begin(struct proc_ended *ended, pid_t pid)
     *ended = (struct proc_ended){.pid = pid, .file = open_pidfd(pid)};
     if (ended->file < 0 && errno == ESRCH)
         return false;
-    ended->started = start_of(pid);
+    ended->started = process_start(pid);
     if (ended->file < 0)
         return !proc_ended_is(ended);
     return true;
@@ -42,7 +42,8 @@ bool proc_ended_is(const struct proc_ended *ended)
     struct pollfd end = {.fd = ended->file, .events = POLLIN};
     if (ended->file >= 0)
         return poll(&end, 1, 0) > 0;
-    return !ended->started || start_of(ended->pid) != ended->started || !proc_target_is_alive(ended->pid);
+    return !ended->started || process_start(ended->pid) != ended->started ||
+           !proc_target_is_alive(ended->pid);
 }
 
 void proc_ended_close(struct proc_ended *ended)

@@ -1,6 +1,6 @@
-/* proc_ended.h - has a process ended? By a pidfd, or, where that is refused (seccomp filters of containers, an
- * old kernel, no descriptor left), by its number and the time at which it began: a number alone may be another's
- * by now. Context: tool. Source: pidfd_open(2), proc(5). */
+/* proc_ended.h - has a process ended? By a pidfd, or, where that is refused (seccomp filters of containers,
+ * an old kernel, no descriptor left), by its number and its start time: the number alone may be another
+ * process's by now. Context: tool. Source: pidfd_open(2), proc(5). */
 #ifndef PROC_ENDED_H
 #define PROC_ENDED_H
 
@@ -10,7 +10,7 @@
 
 struct proc_ended {
     pid_t pid;
-    int file;         /* a pidfd, which can be polled; -1: there is none, it must be asked for */
+    int file;         /* a pidfd, which can be polled; -1: there is none, only proc_ended_is knows */
     uint64_t started; /* clock ticks since boot; 0: it had ended already */
 };
 

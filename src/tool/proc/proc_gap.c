@@ -15,25 +15,25 @@ struct range {
     uint64_t start, end;
 };
 
-static uint64_t minus(uint64_t from, uint64_t amount, uint64_t least)
+static uint64_t subtract(uint64_t from, uint64_t amount, uint64_t least)
 {
     return from > amount && from - amount > least ? from - amount : least;
 }
 
-/* What a mapping takes, with the room that it may grow into. */
-static struct range taken(const struct proc_mapping *mapping, bool generous)
+/* The range that a mapping takes, with the room that it may grow into. */
+static struct range mapping_range(const struct proc_mapping *mapping, bool generous)
 {
     struct range range = {mapping->start, mapping->end};
     if (!strcmp(mapping->path, "[heap]"))
         range.end += generous ? HEAP_ROOM : LITTLE_ROOM;
     else if (!strcmp(mapping->path, "[stack]"))
-        range.start = minus(range.start, generous ? STACK_ROOM : LITTLE_ROOM, 0);
+        range.start = subtract(range.start, generous ? STACK_ROOM : LITTLE_ROOM, 0);
     return range;
 }
 
 /* Where in the gap the mapping comes nearest to the image. False: it is too small, or out of reach. */
-static bool place(struct range gap, const struct range *reach, const struct proc_gap_request *request,
-                  uint64_t *address)
+static bool place_in_gap(struct range gap, const struct range *reach, const struct proc_gap_request *request,
+                         uint64_t *address)
 {
     uint64_t start = gap.start > reach->start ? gap.start : reach->start;
     uint64_t end = gap.end < reach->end ? gap.end : reach->end;
@@ -57,12 +57,12 @@ struct search {
     bool found;
 };
 
-/* The ranges come by their starts. */
-static void pass(struct search *search, struct range used)
+/* Ranges are passed in the order of their start addresses: what lies between two is free. */
+static void pass_range(struct search *search, struct range used)
 {
     struct range gap = {search->free_from, used.start};
     uint64_t candidate;
-    if (gap.end > gap.start && place(gap, &search->reach, search->request, &candidate) &&
+    if (gap.end > gap.start && place_in_gap(gap, &search->reach, search->request, &candidate) &&
         (!search->found ||
          distance(candidate, search->request) < distance(search->address, search->request))) {
         search->address = candidate;
@@ -71,25 +71,25 @@ static void pass(struct search *search, struct range used)
     search->free_from = used.end > search->free_from ? used.end : search->free_from;
 }
 
-/* A heap that has not grown yet has no mapping, and is to have its room. */
-static bool find(const struct proc_maps *maps, const struct proc_gap_request *request, bool generous,
-                 uint64_t *address)
+/* A heap that has not grown yet has no mapping, but room is reserved for it. */
+static bool find_gap(const struct proc_maps *maps, const struct proc_gap_request *request, bool generous,
+                     uint64_t *address)
 {
     struct range heap = {request->heap, request->heap + (generous ? HEAP_ROOM : LITTLE_ROOM)};
     struct search search = {.request = request,
-                            .reach = {minus(request->high, REACH, LOWEST), request->low + REACH},
+                            .reach = {subtract(request->high, REACH, LOWEST), request->low + REACH},
                             .free_from = LOWEST};
     bool passed = request->heap == 0;
     if (search.reach.end > HIGHEST)
         search.reach.end = HIGHEST;
     for (size_t i = 0; i <= maps->count; i++) {
         struct range used =
-            i < maps->count ? taken(&maps->items[i], generous) : (struct range){HIGHEST, HIGHEST};
+            i < maps->count ? mapping_range(&maps->items[i], generous) : (struct range){HIGHEST, HIGHEST};
         if (!passed && heap.start <= used.start) {
-            pass(&search, heap);
+            pass_range(&search, heap);
             passed = true;
         }
-        pass(&search, used);
+        pass_range(&search, used);
     }
     if (search.found)
         *address = search.address;
@@ -102,9 +102,8 @@ int proc_gap_find(const struct proc_maps *maps, const struct proc_gap_request *r
     struct proc_gap_request whole = *request;
     whole.size = (request->size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
     if (whole.high < whole.low || whole.size == 0 || whole.size < request->size)
-        return base_fail(error, BASE_EUSAGE,
-                         "no memory is asked for, or an image that ends before it begins");
-    if (find(maps, &whole, true, address) || find(maps, &whole, false, address))
+        return base_fail(error, BASE_EUSAGE, "zero bytes are requested, or the image ends before it begins");
+    if (find_gap(maps, &whole, true, address) || find_gap(maps, &whole, false, address))
         return BASE_OK;
     return base_fail(error, BASE_ENOTFOUND,
                      "%llu bytes are not free within 2 GiB of the code at 0x%llx, which a jump could reach",

@@ -65,7 +65,7 @@ static int parse_line(const char *line, size_t length, struct proc_maps *maps, s
                &mapping.device_major, &mapping.device_minor, &mapping.inode, &path_at);
     if (fields != 7 || strlen(flags) != 4 || mapping.end < mapping.start) {
         free(text);
-        return base_fail(error, BASE_EFORMAT, "a line of /proc/PID/maps that is none");
+        return base_fail(error, BASE_EFORMAT, "malformed line in /proc/PID/maps");
     }
     mapping.readable = flags[0] == 'r';
     mapping.writable = flags[1] == 'w';
@@ -106,7 +106,7 @@ static int read_text(const char *path, pid_t pid, struct base_text *text, struct
     return result < 0 ? base_fail_errno(error, -result, "mappings of process %d", (int)pid) : BASE_OK;
 }
 
-/* As any thread that lives sees them. One that ends meanwhile is passed over. */
+/* As any live thread has them. One that ends meanwhile is skipped. */
 static void read_others(pid_t pid, struct base_text *text)
 {
     char path[320];
@@ -137,8 +137,8 @@ int proc_maps_read(pid_t pid, struct proc_maps *maps, struct base_error *error)
 
 /* --- opening what is mapped --- */
 
-/* Whose stat() tells another device than their mappings do: overlay tells its own where the mapping tells the
- * layer's, btrfs and bcachefs one for each subvolume. */
+/* File systems whose stat() reports another device than /proc/PID/maps does: overlay reports its own where
+ * the mapping has the layer's, btrfs and bcachefs report one for each subvolume. */
 static bool hides_device(int fd)
 {
     enum { OVERLAY = 0x794c7630, BTRFS = 0x9123683e, BCACHEFS = 0xca451a4e };
@@ -149,10 +149,10 @@ static bool hides_device(int fd)
     return type == OVERLAY || type == BTRFS || type == BCACHEFS;
 }
 
-/* While it is mapped a file's inode number cannot go to another file of its device: equal numbers on an equal
- * device are proof. Where the device cannot be told the number alone is believed; a wrong file would have to
- * bear the right number under the right path. Without a number (the kernel told a build-id in its place) any
- * file will do, since the caller compares build-ids. */
+/* While a file is mapped its inode number cannot go to another file of its device: equal numbers on an equal
+ * device are proof. Where the device is unknown the number alone is trusted; a wrong file would need the
+ * right number under the right path. Without a number (the kernel gave a build-id in its place) any file will
+ * do, since the caller compares build-ids. */
 static bool is_mapped_file(int fd, const struct proc_mapping *mapping)
 {
     struct stat status;
@@ -173,7 +173,7 @@ static int open_regular(const char *path)
     return -1;
 }
 
-/* Does the link in map_files lead where the mapping said? */
+/* Does the link in map_files lead to the mapping's path? */
 static bool leads_to(const char *link, const struct proc_mapping *mapping)
 {
     char target[PATH_MAX];
@@ -185,8 +185,8 @@ static bool leads_to(const char *link, const struct proc_mapping *mapping)
     return !strcmp(target, mapping->path);
 }
 
-/* The range may hold another file by now (dlclose, dlopen), which the inode number tells, or the path where
- * the kernel gave no number. Overlay may number its files in its own way; there the range is believed. */
+/* The range may hold another file by now (dlclose, dlopen): the inode number shows that, or the path where
+ * the kernel gave no number. Overlay may number its files in its own way; there the range is trusted. */
 static int open_range(pid_t pid, const struct proc_mapping *mapping)
 {
     char path[96];
@@ -218,7 +218,8 @@ int proc_maps_open(pid_t pid, const struct proc_mapping *mapping, struct base_er
     snprintf(root, sizeof root, "/proc/%d/root", (int)pid);
     int fd = open_range(pid, mapping);
     if (fd < 0 && mapping->path[0] == '/') {
-        const char *suffix = mapping->deleted ? " (deleted)" : ""; /* perhaps that is the file's name */
+        const char *suffix =
+            mapping->deleted ? " (deleted)" : ""; /* the file's name may really end in that */
         fd = open_path(root, mapping->path, "", mapping);
         if (fd < 0)
             fd = open_path("", mapping->path, "", mapping);

@@ -15,7 +15,7 @@ struct proc_mapping {
     bool readable, writable, executable, shared;
     uint32_t device_major, device_minor;
     uint64_t inode;
-    char *path; /* owned by the list; "" for anonymous; " (deleted)" cut off and noted */
+    char *path; /* owned by the list; "" for anonymous; without " (deleted)", see `deleted` */
     bool deleted;
 };
 
@@ -26,16 +26,16 @@ struct proc_maps {
 
 /* Also of a process whose first thread has ended, whose own file is empty then. */
 int proc_maps_read(pid_t pid, struct proc_maps *maps, struct base_error *error);
-int proc_maps_parse(const char *text, struct proc_maps *maps,
-                    struct base_error *error); /* what a file holds */
+/* `text`: the contents of such a file. */
+int proc_maps_parse(const char *text, struct proc_maps *maps, struct base_error *error);
 void proc_maps_free(struct proc_maps *maps);
 
 /* Opens the very file that is mapped, in whatever mount namespace, deleted or replaced:
  * /proc/PID/map_files/START-END first (needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE; follows the mapping),
- * then /proc/PID/root/PATH, then PATH. Each must bear the mapping's inode number, on the mapping's device
- * unless the file system (overlay, btrfs, bcachefs) tells stat() another one than its mappings. Inode 0 means
- * unknown: anything regular is opened, and the caller must compare build-ids. Returns a descriptor, or a
- * negative code. */
+ * then /proc/PID/root/PATH, then PATH. Each must have the mapping's inode number, on the mapping's device
+ * unless the file system (overlay, btrfs, bcachefs) reports another device in stat() than in its mappings.
+ * Inode 0 means unknown: any regular file is opened, and the caller must compare build-ids. Returns a
+ * descriptor, or a negative code. */
 int proc_maps_open(pid_t pid, const struct proc_mapping *mapping, struct base_error *error);
 
 #endif

@@ -23,13 +23,13 @@ bool proc_namespace_is_own(const char *text, pid_t pid)
     return strtol(inner, &end, 10) == pid && *end == '\n';
 }
 
-/* Children are born into the namespace of this process: else the link leads elsewhere, or nowhere while there
- * is no child. */
+/* Children are created in the PID namespace of this process, unless the link leads to another one, or nowhere
+ * while there is no child. */
 static bool has_own_children(void)
 {
     struct stat own, children, link;
     if (lstat("/proc/self/ns/pid_for_children", &link) || stat("/proc/self/ns/pid", &own))
-        return true; /* before Linux 4.12 it is not told */
+        return true; /* before Linux 4.12 there is no such link */
     return !stat("/proc/self/ns/pid_for_children", &children) && children.st_ino == own.st_ino;
 }
 
@@ -47,7 +47,7 @@ enum proc_namespace proc_namespace_look(void)
     return has_own_children() ? PROC_NAMESPACE_OWN : PROC_NAMESPACE_STRANGE_CHILDREN;
 }
 
-/* What a filter refuses here looks like another namespace. */
+/* A call that a seccomp filter refuses would look like another namespace. */
 static int check_refused(struct base_error *error)
 {
     char self[32];
@@ -66,7 +66,7 @@ int proc_namespace_check(struct base_error *error)
             "/proc belongs to another PID namespace, where a number is another process: mount that "
             "of this one (mount -t proc proc /proc; unshare --mount-proc)",
         [PROC_NAMESPACE_STRANGE_CHILDREN] =
-            "what is started here is born into another PID namespace: start tally there (unshare "
+            "what is started here is created in another PID namespace: start tally there (unshare "
             "--pid --fork)"};
     int result = check_refused(error);
     enum proc_namespace found = result < 0 ? PROC_NAMESPACE_OWN : proc_namespace_look();

@@ -9,7 +9,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Whose lock it is, as /proc/locks tells; 0: it does not, or he is of another PID namespace. */
+/* The process that holds the lock, by /proc/locks; 0: unknown, or it is in another PID namespace. */
 static int holder_of(int file)
 {
     struct stat status;

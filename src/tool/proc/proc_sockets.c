@@ -11,8 +11,8 @@ enum { LISTENING = 10 /* TCP_LISTEN */, WORD_DIGITS = 8, LINE = 512, SOCKETS_MOS
 
 /* --- lines --- */
 
-/* Words of an address are in the machine's order, each of eight digits; then ":port". */
-static bool read_address(const char *text, bool six, char *out, size_t size, bool *any)
+/* Words of an address are in the machine's byte order, each of eight digits; then ":port". */
+static bool read_socket_address(const char *text, bool six, char *out, size_t size, bool *any)
 {
     uint32_t words[4] = {0};
     char shown[INET6_ADDRSTRLEN];
@@ -40,8 +40,8 @@ bool proc_sockets_line(const char *line, const char *kind, bool six, struct proc
     unsigned long long inode;
     bool none, unconnected;
     if (sscanf(line, " %*u: %47s %47s %x %*s %*s %*s %*u %*u %llu", local, remote, &state, &inode) != 4 ||
-        !inode || !read_address(local, six, here, sizeof here, &none) ||
-        !read_address(remote, six, there, sizeof there, &unconnected))
+        !inode || !read_socket_address(local, six, here, sizeof here, &none) ||
+        !read_socket_address(remote, six, there, sizeof there, &unconnected))
         return false;
     *found = (struct proc_socket){.inode = inode, .kind = kind};
     if (!strcmp(kind, "tcp") && state == LISTENING)
@@ -60,7 +60,7 @@ bool proc_sockets_line_unix(const char *line, struct proc_socket *found)
     unsigned flags;
     const unsigned accepts = 1 << 16; /* __SO_ACCEPTCON */
     int read = sscanf(line, "%*x: %*x %*x %x %*x %*x %llu %143[^\n]", &flags, &inode, path);
-    _Static_assert(sizeof path == 144, "what sscanf may write");
+    _Static_assert(sizeof path == 144, "as many as sscanf may write");
     if (read < 2 || !inode)
         return false;
     *found = (struct proc_socket){.inode = inode, .kind = "unix"};
@@ -76,7 +76,8 @@ static int by_inode(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void read_table(struct proc_sockets *sockets, pid_t pid, const char *table, const char *kind, bool six)
+static void read_socket_table(struct proc_sockets *sockets, pid_t pid, const char *table, const char *kind,
+                              bool six)
 {
     char path[64], line[LINE];
     snprintf(path, sizeof path, "/proc/%d/net/%s", (int)pid, table);
@@ -102,7 +103,7 @@ void proc_sockets_read(struct proc_sockets *sockets, pid_t pid)
     } tables[] = {{"tcp", "tcp", false}, {"tcp6", "tcp", true}, {"udp", "udp", false},
                   {"udp6", "udp", true}, {"raw", "raw", false}, {"unix", "unix", false}};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        read_table(sockets, pid, tables[i].table, tables[i].kind, tables[i].six);
+        read_socket_table(sockets, pid, tables[i].table, tables[i].kind, tables[i].six);
     if (sockets->count)
         qsort(sockets->items, sockets->count, sizeof *sockets->items, by_inode);
 }

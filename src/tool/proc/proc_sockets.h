@@ -22,12 +22,12 @@ struct proc_sockets { /* by inode */
     size_t count, capacity;
 };
 
-/* What cannot be read is not there. */
+/* Tables that cannot be read are skipped. */
 void proc_sockets_read(struct proc_sockets *sockets, pid_t pid);
 const struct proc_socket *proc_sockets_find(const struct proc_sockets *sockets, uint64_t inode);
 void proc_sockets_free(struct proc_sockets *sockets);
 
-/* One line of a table; false: it is none of a socket. `six`: its addresses have sixteen bytes. */
+/* One line of a table; false: it describes no socket. `six`: its addresses have sixteen bytes. */
 bool proc_sockets_line(const char *line, const char *kind, bool six, struct proc_socket *found);
 bool proc_sockets_line_unix(const char *line, struct proc_socket *found);
 

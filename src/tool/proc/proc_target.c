@@ -26,7 +26,7 @@ int proc_target_pages(pid_t pid)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static uint64_t page_word(int pages, uint64_t page)
+static uint64_t pagemap_word(int pages, uint64_t page)
 {
     uint64_t word;
     off_t at = (off_t)(page / PAGE * sizeof word);
@@ -35,17 +35,17 @@ static uint64_t page_word(int pages, uint64_t page)
 
 bool proc_target_page_written(int pages, uint64_t page)
 {
-    uint64_t word = page_word(pages, page);
+    uint64_t word = pagemap_word(pages, page);
     return (word & PAGE_PRESENT) && !(word & PAGE_FILE);
 }
 
 bool proc_target_page_present(int pages, uint64_t page)
 {
-    return (page_word(pages, page) & PAGE_PRESENT) != 0;
+    return (pagemap_word(pages, page) & PAGE_PRESENT) != 0;
 }
 
 /* The beginning of a file of /proc, terminated. Its length, or -1 with errno. */
-static ssize_t read_text(const char *path, char *text, size_t size)
+static ssize_t read_proc_text(const char *path, char *text, size_t size)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
@@ -65,7 +65,7 @@ ssize_t proc_target_text(pid_t pid, pid_t tid, const char *name, char *text, siz
 {
     char path[96];
     snprintf(path, sizeof path, "/proc/%d/task/%d/%s", pid, tid, name);
-    ssize_t got = read_text(path, text, size);
+    ssize_t got = read_proc_text(path, text, size);
     return got < 0 ? -errno : got;
 }
 
@@ -73,16 +73,16 @@ uint64_t proc_target_stat(pid_t pid, enum proc_target_stat_field field)
 {
     char text[1024];
     const char *at = proc_target_text(pid, pid, "stat", text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
-    for (int passed = 2; at && passed < (int)field;
-         passed++) /* the name is the second, and may hold anything */
+    /* The name is the second field, and may hold anything, spaces too: counted from the last ')' on. */
+    for (int passed = 2; at && passed < (int)field; passed++)
         at = strchr(at + 1, ' ');
     return at ? strtoull(at, NULL, 10) : 0;
 }
 
 /* --- facts --- */
 
-/* "PID (name) S ppid pgrp session tty tpgid flags ... starttime ...": the name may hold anything, so the last ')' ends
- * it. */
+/* "PID (name) S ppid pgrp session tty tpgid flags ... starttime ...": the name may hold anything, so the last
+ * ')' ends it. */
 static bool parse_stat(const char *text, struct proc_target_facts *facts)
 {
     unsigned flags;
@@ -101,7 +101,7 @@ static bool parse_stat(const char *text, struct proc_target_facts *facts)
     return true;
 }
 
-/* The `field`th number (from 0) behind "\nKEY:"; 0 where the kernel does not tell. */
+/* The `field`th number (from 0) behind "\nKEY:"; 0 where the kernel does not report it. */
 static long status_number(const char *text, const char *key, int field)
 {
     const char *at = strstr(text, key);
@@ -133,7 +133,7 @@ int proc_target_facts(pid_t pid, pid_t tid, struct proc_target_facts *facts)
     return BASE_OK;
 }
 
-/* The hexadecimal number behind "\nKEY:"; 0 where the kernel does not tell. */
+/* The hexadecimal number behind "\nKEY:"; 0 where the kernel does not report it. */
 static uint64_t status_mask(const char *text, const char *key)
 {
     const char *at = strstr(text, key);
@@ -192,7 +192,7 @@ bool proc_target_has_thread(pid_t pid, pid_t tid)
     return access(path, F_OK) == 0;
 }
 
-/* Its first two numbers, and the last two. */
+/* The first two numbers are the call and its first argument, the last two sp and pc. */
 bool proc_target_parse_call(const char *line, struct proc_target_call *call)
 {
     const char *last = strrchr(line, ' '), *before = last;
@@ -230,8 +230,9 @@ bool proc_target_is_in_kernel(pid_t pid, pid_t tid, uint64_t *pc, uint64_t *sp)
     return result != BASE_EBUSY && proc_target_facts(pid, tid, &facts) == BASE_OK && facts.state == 'D';
 }
 
-/* Filters of containers refuse the call. What has no memory any more is read as the end of the file. */
-static ssize_t read_by_file(pid_t tid, uint64_t address, void *bytes, size_t size)
+/* For where seccomp filters of containers refuse process_vm_readv. A thread without memory reads as the end
+ * of the file. */
+static ssize_t read_by_mem_file(pid_t tid, uint64_t address, void *bytes, size_t size)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/mem", tid);
@@ -244,15 +245,15 @@ static ssize_t read_by_file(pid_t tid, uint64_t address, void *bytes, size_t siz
     return got == 0 && size ? -1 : got;
 }
 
-static ssize_t read_by(pid_t tid, uint64_t address, void *bytes, size_t size)
+static ssize_t read_by_thread(pid_t tid, uint64_t address, void *bytes, size_t size)
 {
     struct iovec local = {bytes, size}, remote = {(void *)(uintptr_t)address, size};
     ssize_t got = process_vm_readv(tid, &local, 1, &remote, 1, 0);
-    return got < 0 && base_error_is_refusal(errno) ? read_by_file(tid, address, bytes, size) : got;
+    return got < 0 && base_error_is_refusal(errno) ? read_by_mem_file(tid, address, bytes, size) : got;
 }
 
-/* A thread that has ended has no memory, though its process has. */
-static ssize_t read_by_others(pid_t pid, uint64_t address, void *bytes, size_t size)
+/* A thread that has ended has no memory, though its process has: the others are tried. */
+static ssize_t read_by_other_threads(pid_t pid, uint64_t address, void *bytes, size_t size)
 {
     char path[64];
     ssize_t got = -1;
@@ -261,7 +262,7 @@ static ssize_t read_by_others(pid_t pid, uint64_t address, void *bytes, size_t s
     for (struct dirent *entry; directory && got < 0 && (entry = readdir(directory));) {
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
         if (tid > 0 && tid != pid)
-            got = read_by(tid, address, bytes, size);
+            got = read_by_thread(tid, address, bytes, size);
     }
     if (directory)
         closedir(directory);
@@ -270,9 +271,9 @@ static ssize_t read_by_others(pid_t pid, uint64_t address, void *bytes, size_t s
 
 size_t proc_target_read(pid_t pid, uint64_t address, void *bytes, size_t size)
 {
-    ssize_t got = read_by(pid, address, bytes, size);
+    ssize_t got = read_by_thread(pid, address, bytes, size);
     if (got < 0 && errno == ESRCH)
-        got = read_by_others(pid, address, bytes, size);
+        got = read_by_other_threads(pid, address, bytes, size);
     return got > 0 ? (size_t)got : 0;
 }
 
@@ -313,7 +314,7 @@ static int refuse_traced(pid_t pid, pid_t tracer, struct base_error *error)
                      pid, name, tracer);
 }
 
-static bool is_over(char state)
+static bool is_ended_state(char state)
 {
     return state == 'Z' || state == 'X' || state == 'x';
 }
@@ -328,7 +329,7 @@ bool proc_target_is_alive(pid_t pid)
     for (struct dirent *entry; directory && !found && (entry = readdir(directory));) {
         struct proc_target_facts facts;
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-        found = tid > 0 && proc_target_facts(pid, tid, &facts) == BASE_OK && !is_over(facts.state);
+        found = tid > 0 && proc_target_facts(pid, tid, &facts) == BASE_OK && !is_ended_state(facts.state);
     }
     if (directory)
         closedir(directory);
@@ -343,7 +344,7 @@ static int check_machine(pid_t pid, struct base_error *error)
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return errno == EACCES || errno == EPERM ? proc_target_explain(pid, errno, error)
-                                                 : BASE_OK; /* deleted in odd ways: the stop will tell */
+                                                 : BASE_OK; /* deleted in odd ways: stopping it will show */
     ssize_t got = pread(file, header, sizeof header, 0);
     close(file);
     if (got != (ssize_t)sizeof header || memcmp(header, ELFMAG, SELFMAG))
@@ -371,7 +372,7 @@ int proc_target_check(pid_t pid, struct base_error *error)
                          "process %d (%s) is a thread of the kernel and has no program", pid, facts.name);
     if (facts.tracer)
         return refuse_traced(pid, facts.tracer, error);
-    if (is_over(facts.state) && !proc_target_is_alive(pid))
+    if (is_ended_state(facts.state) && !proc_target_is_alive(pid))
         return base_fail(error, BASE_ENOTFOUND,
                          "process %d (%s) has ended: only its exit status is left for its parent", pid,
                          facts.name);
@@ -410,7 +411,7 @@ int proc_target_explain(pid_t pid, int number, struct base_error *error)
             "user or as root",
             pid, (unsigned)facts.user, (unsigned)geteuid());
     char text[16];
-    int scope = read_text("/proc/sys/kernel/yama/ptrace_scope", text, sizeof text) > 0
+    int scope = read_proc_text("/proc/sys/kernel/yama/ptrace_scope", text, sizeof text) > 0
                     ? (int)strtol(text, NULL, 10)
                     : 0;
     if (scope == 3 || (scope > 0 && geteuid() != 0))

@@ -26,10 +26,10 @@ struct proc_target_facts {
     int terminal;  /* the session's, a device's number; 0: none */
     long threads;  /* of its process */
     uid_t user;    /* the effective one */
-    uint64_t
-        started; /* of its first thread: clock ticks since boot, as the machine's first pid namespace sees it */
+    /* When its first thread started: clock ticks since boot, as the initial PID namespace has it. */
+    uint64_t started;
     int seccomp; /* enum proc_target_seccomp */
-    int filters; /* of seccomp; 0 too where the kernel does not tell (before Linux 5.9) */
+    int filters; /* of seccomp; 0 too where the kernel does not report it (before Linux 5.9) */
     char name[64];
 };
 
@@ -51,7 +51,7 @@ int proc_target_credentials(pid_t pid, struct proc_target_credentials *credentia
  * False: it is gone, and `name` is as it was. */
 bool proc_target_name(pid_t pid, pid_t tid, char *name, size_t size);
 
-/* The caller's, where getppid may be refused; 0: it is not told. */
+/* The caller's parent, where getppid may be refused; 0: unknown. */
 pid_t proc_target_own_parent(void);
 
 /* Has the process a thread of that number? */
@@ -60,28 +60,28 @@ bool proc_target_has_thread(pid_t pid, pid_t tid);
 /* Has the process a thread that has not ended? False too when there is none of that number. */
 bool proc_target_is_alive(pid_t pid);
 
-/* Do two processes run in the same memory? False too where the kernel does not tell (no CONFIG_KCMP). */
+/* Do two processes run in the same memory? False too where the kernel has no CONFIG_KCMP. */
 bool proc_target_shares_memory(pid_t pid, pid_t other);
 /* The parent in whose memory the process runs (vfork): whatever is done there is done to both. 0: none. */
 pid_t proc_target_vfork_parent(pid_t pid);
 
 /* Is the process one that can be stopped and patched: there, alive, no kernel thread, 64-bit x86, not this
- * very process and without a tracer? Permission is the kernel's to judge, when it is tried. BASE_OK or a
+ * very process and without a tracer? Whether it is permitted the kernel says when it is tried. BASE_OK or a
  * refusal. */
 int proc_target_check(pid_t pid, struct base_error *error);
 
-/* Turns errno `number` of a refused PTRACE_SEIZE into a refusal: a tracer that was quicker, Yama, another
+/* Turns errno `number` of a refused PTRACE_SEIZE into a refusal: another tracer came first, Yama, another
  * user, capabilities. */
 int proc_target_explain(pid_t pid, int number, struct base_error *error);
 
 /* A file of /proc/PID/task/TID, its beginning, terminated. Returns its length, or -errno. */
 ssize_t proc_target_text(pid_t pid, pid_t tid, const char *name, char *text, size_t size);
 
-/* A number of /proc/PID/stat; 0 also when it is not told. Source: proc_pid_stat(5). */
+/* A number of /proc/PID/stat; 0 also when it cannot be read. Source: proc_pid_stat(5). */
 enum proc_target_stat_field {
-    PROC_TARGET_STARTED = 22, /* clock ticks since boot, as this pid namespace sees it */
-    PROC_TARGET_STACK =
-        28, /* where the kernel put the stack of the process's image; another image has it elsewhere */
+    PROC_TARGET_STARTED = 22, /* clock ticks since boot, as this PID namespace has it */
+    /* Where the kernel put the stack of the process's image; another image has it elsewhere. */
+    PROC_TARGET_STACK = 28,
     PROC_TARGET_HEAP = 47 /* where its brk begins, whether it has grown yet or not */
 };
 uint64_t proc_target_stat(pid_t pid, enum proc_target_stat_field field);
@@ -92,14 +92,14 @@ struct proc_target_call {
     uint64_t first;  /* its first argument, where there is a call */
     uint64_t pc, sp; /* of the program */
 };
-/* BASE_EBUSY: it runs, or waits for a CPU. BASE_EPERMISSION: the kernel does not tell, or not to this user.
- * BASE_ENOTFOUND: it has ended. Source: proc_pid_syscall(5). */
+/* BASE_EBUSY: it runs, or waits for a CPU. BASE_EPERMISSION: the kernel does not report it, or not to this
+ * user. BASE_ENOTFOUND: it has ended. Source: proc_pid_syscall(5). */
 int proc_target_call(pid_t pid, pid_t tid, struct proc_target_call *call);
 /* A line of that file. False: the thread runs, or has ended. */
 bool proc_target_parse_call(const char *line, struct proc_target_call *call);
 
 /* Is the thread asleep inside the kernel (a system call, a page fault)? False when it runs, waits for a CPU,
- * or is gone. *pc and *sp are where the program is, or as they were if the kernel does not tell. */
+ * or is gone. *pc and *sp are where the program is, or unchanged if the kernel does not report it. */
 bool proc_target_is_in_kernel(pid_t pid, pid_t tid, uint64_t *pc, uint64_t *sp);
 
 /* Reads memory of a process, also of one whose first thread has ended. Returns how many bytes, which are
@@ -110,16 +110,17 @@ size_t proc_target_read(pid_t pid, uint64_t address, void *bytes, size_t size);
  * page) go. Returns how many words; 0: there is no stack there, or it may not be read. */
 size_t proc_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size);
 
-/* `count` words of a stack from sp up: is word `at` the pc that a signal's frame keeps? Looked at is what the kernel writes around it into
- * every frame, and no handler has a reason to change, so that hardly any numbers of a program pass for one. False where too few
- * words are there to tell: of a frame whose handler runs, no word lies below sp. Source: struct rt_sigframe,
- * arch/x86/include/asm/sigframe.h, uapi/asm/sigcontext.h and uapi/asm/ucontext.h. */
+/* `count` words of a stack from sp up: is word `at` the pc that a signal's frame keeps? Compared is what the
+ * kernel writes around it into every frame, and no handler has a reason to change, so that hardly any numbers
+ * of a program pass for one. False where too few words are there to decide: of a frame whose handler runs, no
+ * word lies below sp. Source: struct rt_sigframe, arch/x86/include/asm/sigframe.h, uapi/asm/sigcontext.h and
+ * uapi/asm/ucontext.h. */
 bool proc_target_is_frame_pc(const uint64_t *words, size_t count, size_t at);
 
 #define PROC_TARGET_PAGE 4096u
 
-/* What the kernel tells of a process's pages (/proc/PID/pagemap): a descriptor of the caller's, or -1, with which every page may be
- * anything. Source: Documentation/admin-guide/mm/pagemap.rst. */
+/* /proc/PID/pagemap, what the kernel says of a process's pages: a descriptor of the caller's, or -1, with
+ * which every page may be anything. Source: Documentation/admin-guide/mm/pagemap.rst. */
 int proc_target_pages(pid_t pid);
 /* Does the page differ, or may it differ, from the file that is mapped there? */
 bool proc_target_page_written(int pages, uint64_t page);

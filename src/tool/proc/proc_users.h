@@ -1,4 +1,5 @@
-/* proc_users.h - who has a mapping that one looks for: all processes of the machine that can be read. Context: tool. */
+/* proc_users.h - which processes have a mapping that the caller looks for, of all processes of the machine
+ * that can be read. Context: tool. */
 #ifndef PROC_USERS_H
 #define PROC_USERS_H
 
@@ -12,7 +13,8 @@ typedef bool proc_users_wanted(const void *context, const struct proc_mapping *m
 
 bool proc_users_is(pid_t pid, proc_users_wanted *wanted, const void *context);
 
-/* Without ourselves; `created`: only those that were born after us, which is told without their mappings. *pids is the caller's. */
+/* Without this process. `created`: only processes created after it, which their start times show, so that the
+ * mappings of others are not read. *pids is the caller's. */
 size_t proc_users_list(proc_users_wanted *wanted, const void *context, bool created, pid_t **pids);
 
 #endif

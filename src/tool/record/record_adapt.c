@@ -1,5 +1,5 @@
-/* How a session samples, changed while it runs: larger copies of stacks where they are deep, events of whole CPUs
- * where threads and processes live too shortly for inherited ones. */
+/* How a session samples, changed while it runs: larger copies of stacks where they are deep, events of
+ * whole CPUs where threads and processes are too short-lived for inherited ones. */
 #include "base_clock.h"
 #include "record_inside.h"
 
@@ -15,8 +15,8 @@
 
 enum {
     SHORT_PER_THOUSAND = 2, /* short copies of a process in a second that call for larger ones */
-    CREATIONS_MANY = 8,     /* threads and processes born in a second that call for events of whole CPUs */
-    ENTER_ROUNDS = 100,     /* of looking for processes that were born meanwhile */
+    CREATIONS_MANY = 8,     /* threads and processes created in a second that call for events of whole CPUs */
+    ENTER_ROUNDS = 100,     /* of looking for processes that were created meanwhile */
 };
 
 void record_work_until(struct record_session *session, uint64_t horizon)
@@ -29,7 +29,7 @@ void record_work_until(struct record_session *session, uint64_t horizon)
     }
 }
 
-/* Whose copies were short before says nothing of larger ones. */
+/* How many copies were too short before says nothing of larger ones. */
 static void forget_short_copies(struct record_session *session, uint32_t bytes)
 {
     for (size_t i = 0; i < session->stream.processes.count; i++)
@@ -37,8 +37,8 @@ static void forget_short_copies(struct record_session *session, uint32_t bytes)
     profile_set_metaf(session->profile, "stack_copy_bytes", "%u", bytes);
 }
 
-/* All that lived at the time of the call: births until then are in the rings, or will be within the horizon.
- * A process that is missed here would go on without events. */
+/* All that ran at the time of the call: processes created until then are in the rings, or will be within
+ * the horizon. A process that is missed here would go on without events. */
 static size_t list_living(void *context, pid_t **pids)
 {
     struct record_session *session = context;
@@ -63,8 +63,8 @@ static void grow_copy(struct record_session *session)
         profile_set_meta(session->profile, "stack_copy_notice", reason.text);
 }
 
-/* All processes that live go into the filter's table. Whoever is born of one that is in it is entered by the
- * kernel; whoever was born before that is on the next list. */
+/* All running processes go into the filter's table. The kernel enters a child of one that is in it; a
+ * child created before that is on the next list. */
 static bool add_living(void *context)
 {
     struct record_session *session = context;
@@ -101,7 +101,7 @@ static int sample_by_cpu(struct record_session *session, struct base_error *erro
     return result;
 }
 
-/* Many births: an inherited event sees little of short lives (perf_time.h). */
+/* Many threads or processes are created: an inherited event sees little of short lifetimes (perf_time.h). */
 void record_adapt_to_creation(struct record_session *session)
 {
     struct base_error reason = {0};
@@ -111,16 +111,17 @@ void record_adapt_to_creation(struct record_session *session)
     session->sampled = sample_by_cpu(session, &reason) == BASE_OK ? BY_CPU : BY_THREAD_FOR_GOOD;
     record_describe_events(session);
     if (session->sampled != BY_CPU)
-        profile_set_metaf(
-            session->profile, "births_notice",
-            "many threads or processes were born; those shorter-lived than %.1f ms are hardly sampled, since "
-            "CPUs cannot be sampled instead: %s",
-            (double)session->time.set_size * (double)session->stream.sample_value / 1e6, reason.text);
+        profile_set_metaf(session->profile, "births_notice",
+                          "many threads or processes were created; those shorter-lived than %.1f ms are "
+                          "hardly sampled, since "
+                          "CPUs cannot be sampled instead: %s",
+                          (double)session->time.set_size * (double)session->stream.sample_value / 1e6,
+                          reason.text);
 }
 
 /* A leader that has exited may have left threads; when the process is gone, its mappings are of no use any
- * more, and its number may become a stranger's. */
-static void forget_the_dead(struct record_session *session)
+ * more, and its number may become another process's. */
+static void forget_ended_processes(struct record_session *session)
 {
     struct sample_processes *processes = &session->stream.processes;
     for (size_t i = 0; i < processes->count; i++) {
@@ -148,7 +149,7 @@ void record_adapt_copies(struct record_session *session, uint64_t now)
     if (over) {
         session->last_second = now;
         session->last_creations = session->stream.creations;
-        forget_the_dead(session);
+        forget_ended_processes(session);
     }
     if (deep && session->time.form.stack_copy < SAMPLE_COPY_LARGEST)
         grow_copy(session);

@@ -1,5 +1,5 @@
-/* The end of a session: events stop, rings are drained without a horizon, functions are named, what was not seen is
- * counted, and the file is closed. */
+/* The end of a session: events stop, rings are drained without a horizon, functions are named, what was
+ * not seen is counted, and the file is closed. */
 #include "base_clock.h"
 #include "record_inside.h"
 
@@ -80,7 +80,7 @@ static void count_untimed(struct record_session *session)
         profile_lose(session->profile, WIRE_LOSS_AGENT_UNTIMED, (target_ns - seen_ns) / 1000000);
 }
 
-/* By the kernel's account of what was waited for. What nobody has waited for, such as daemons, or children of
+/* By the kernel's account of what was waited for. What was not waited for, such as daemons, or children of
  * a shell that was interrupted, is not in it: then, and of what was not launched, it is what the samples
  * stand for. */
 static uint64_t target_cpu_ns(const struct record_session *session)
@@ -113,7 +113,7 @@ static void describe_end(struct record_session *session, const char *exit_status
                 (double)session->stream.sample_value / 1e6);
 }
 
-/* Those that the session knew and that live still. */
+/* Those that the session knew and that still run. */
 static size_t count_left(const struct record_session *session)
 {
     pid_t *pids = NULL;

@@ -1,6 +1,6 @@
-/* record_inside.h - a session, for the files of this room: record_setup.c makes one ready, record_start.c starts it,
- * record_session.c steps it, record_adapt.c changes how it samples meanwhile, record_finish.c ends it.
- * Context: tool, one thread. */
+/* record_inside.h - a session, for the files of this module: record_setup.c makes one ready,
+ * record_start.c starts it, record_session.c steps it, record_adapt.c changes how it samples meanwhile,
+ * record_finish.c ends it. Context: tool, one thread. */
 #ifndef RECORD_INSIDE_H
 #define RECORD_INSIDE_H
 
@@ -81,7 +81,8 @@ uint64_t record_ns_of(const struct timeval *time);
 uint64_t record_cpu_ns(int who);
 /* What the events turned out to be, once they are open. */
 void record_describe_events(struct record_session *session);
-/* Checks the options, and makes all collectors that they name; nothing is opened yet that a process would notice. */
+/* Checks the options, and makes all collectors that they name; nothing is opened yet that a process would
+ * notice. */
 int record_setup(struct record_session *session, struct base_error *error);
 /* What a return address that the agent has replaced was: `agent` is a struct probe. */
 uint64_t record_original_return(void *agent, pid_t pid, uint64_t address);
@@ -90,7 +91,8 @@ uint64_t record_original_return(void *agent, pid_t pid, uint64_t address);
 
 /* Works on all records up to the horizon, CLOCK_MONOTONIC ns. */
 void record_work_until(struct record_session *session, uint64_t horizon);
-/* Where many threads and processes are created: an inherited event sees little of short lifetimes (perf_time.h). */
+/* Where many threads and processes are created: an inherited event sees little of short lifetimes
+ * (perf_time.h). */
 void record_adapt_to_creation(struct record_session *session);
 /* Larger copies, where a process has too many stacks in this second that are larger than their copies. */
 void record_adapt_copies(struct record_session *session, uint64_t now);

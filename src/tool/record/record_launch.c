@@ -63,14 +63,14 @@ int record_launch_prepare(struct record_launch *launch, char *const *argv,
     return base_fail_errno(error, number, "fork");
 }
 
-static void reap(pid_t pid)
+static void reap_child(pid_t pid)
 {
     while (base_wait(pid, NULL, 0) < 0 && errno == EINTR)
         ;
 }
 
-/* execvp says "not permitted" when any folder of PATH may not be looked into, whether the command is there or
- * not. Shells say that it was not found. */
+/* execvp says "not permitted" when any directory of PATH may not be looked into, whether the command is
+ * there or not. Shells say that it was not found. */
 static bool is_in_path(const char *command)
 {
     const char *at = getenv("PATH");
@@ -103,7 +103,7 @@ int record_launch_go(struct record_launch *launch, const char *command, struct b
     close(launch->failed);
     if (got != (ssize_t)sizeof number)
         return BASE_OK;
-    reap(launch->pid);
+    reap_child(launch->pid);
     if (is_missing(command, number))
         return base_fail(error, BASE_ENOTFOUND, "%s: command not found", command);
     base_fail_errno(error, number, "%s cannot be executed", command);
@@ -114,5 +114,5 @@ void record_launch_abandon(struct record_launch *launch)
 {
     close(launch->go);
     close(launch->failed);
-    reap(launch->pid);
+    reap_child(launch->pid);
 }

@@ -1,7 +1,7 @@
 /* record_launch.h - starting the program to be recorded, and being a good parent to it.
  *
  * The child waits, before it becomes the program, until its events are open (they start by themselves at
- * exec), and tells through a pipe that closes on exec when exec fails. It gets back what Tally changed of
+ * exec), and reports through a pipe that closes on exec when exec fails. It gets back what Tally changed of
  * itself: signal mask, priority and descriptor limit (Tally blocks signals, it never changes how they are
  * handled). It stays in Tally's process group, so that the terminal's signals reach it as they would without
  * Tally. Context: tool, one thread. */
@@ -25,18 +25,18 @@ struct record_launch_legacy {
     struct rlimit descriptors; /* rlim_max 0: not known, left as they are */
     sigset_t signals;          /* blocked ones */
     int nice;                  /* as setpriority takes it */
-    pid_t tracer;              /* who may trace the program besides its ancestors (Yama); 0: nobody */
+    pid_t tracer;              /* may trace the program besides its ancestors (Yama); 0: none */
 };
 
-/* Forks. argv[0] is looked up in PATH when the child is let go. */
+/* Forks. argv[0] is looked up in PATH when the child is released. */
 int record_launch_prepare(struct record_launch *launch, char *const *argv,
                           const struct record_launch_legacy *legacy, struct base_error *error);
 
-/* Lets the child go. BASE_OK: the program runs. BASE_ENOTFOUND: no such command (exit status 127);
+/* Releases the child. BASE_OK: the program runs. BASE_ENOTFOUND: no such command (exit status 127);
  * BASE_EPERMISSION: it cannot be executed (126). The child is gone then. */
 int record_launch_go(struct record_launch *launch, const char *command, struct base_error *error);
 
-/* Ends a child that was never let go. */
+/* Ends a child that was never released. */
 void record_launch_abandon(struct record_launch *launch);
 
 #endif

@@ -1,10 +1,10 @@
-/* One recording. The order of a session's life matters more than any of its steps:
+/* One recording. The order of what a session does matters more than any part of it:
  *
  *   new     options are checked, perf_event is probed: what is not allowed is known before anything is
  *           touched
  *   start   the profile file is made and locked; events are opened, disabled; processes that run are read
  *           from /proc after their events were opened, so that no mapping falls between; a launched program
- *           is let go last
+ *           is released last
  *   step    1. look at all rings  2. work on records up to a horizon that lies HORIZON_NS back, so that every
  *           record before it has been published on every ring  3. now and then: enlarge the stack copy, write
  *           what changed
@@ -33,7 +33,8 @@
 #include "wire_loss.h"
 
 enum {
-    HOLDS_NS = 2000000,  /* a step of calls or the agent that takes longer has held who waited for it */
+    /* a step of calls or the agent that takes longer has delayed threads that waited for it */
+    HOLDS_NS = 2000000,
     BLIND_NS = 10000000, /* a step without poll */
     LATE_STEP_MS = 2,
     LATE_FOR_NS = 100000000,
@@ -59,7 +60,7 @@ int record_session_new(const struct record_options *options, struct record_sessi
     session->filter = (struct perf_filter){-1, -1, -1, -1};
     if (options->mode == RECORD_SYSTEM || options->mode == RECORD_CGROUP)
         session->sampled = BY_CPU;
-    else if (options->cpus) /* births and mappings on other CPUs would not be heard of */
+    else if (options->cpus) /* thread creation and mappings on other CPUs would not be seen */
         session->sampled = BY_THREAD_FOR_GOOD;
     int result = record_setup(session, error);
     if (result < 0) {
@@ -115,9 +116,9 @@ static void look_for_left(struct record_session *session)
     session->status.stays_for_good = first && !first->retry;
 }
 
-/* The agent first: as long as calls are counted, who loads an object waits until it is hooked. The words of
- * the agent's own on stacks must not meet one that unwinds, and is not, and they stand there until the agent
- * has left. */
+/* The agent first: as long as calls are counted, a thread that loads an object waits until it is hooked.
+ * The words of the agent's own on stacks must not meet one that unwinds, and is not, and they stand there
+ * until the agent has left. */
 void record_session_leave(struct record_session *session)
 {
     if (session->has_left)
@@ -137,7 +138,7 @@ void record_session_leave(struct record_session *session)
 
 /* --- now and then --- */
 
-static int flush(struct record_session *session, uint64_t now, struct base_error *error)
+static int flush_profile(struct record_session *session, uint64_t now, struct base_error *error)
 {
     profile_set_metaf(session->profile, "duration_ns", "%llu", (unsigned long long)(now - session->start_ns));
     profile_set_metaf(session->profile, "overhead_tool_cpu_ns", "%llu",
@@ -161,8 +162,8 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Births are watched for; and stacks that fill their copies will soon be larger: what is read late should be
- * read soon, since the sooner it is, the surer it still is what it was. */
+/* Thread and process creation is watched for; and stacks that fill their copies will soon be larger: what
+ * is read late should be read soon, since the sooner it is, the surer it still is what it was. */
 static int longest_step(struct record_session *session, uint64_t now)
 {
     uint64_t late = session->profile->losses[WIRE_LOSS_READ_LATE], full = session->stream.full_copies;
@@ -257,7 +258,7 @@ int record_session_step(struct record_session *session, int timeout_ms, struct b
         waits_look(session->waits);
     record_adapt_to_creation(session);
     record_adapt_copies(session, now);
-    return now - session->last_flush >= FLUSH_NS ? flush(session, now, error) : BASE_OK;
+    return now - session->last_flush >= FLUSH_NS ? flush_profile(session, now, error) : BASE_OK;
 }
 
 const struct record_status *record_session_status(struct record_session *session)

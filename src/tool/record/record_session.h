@@ -1,12 +1,11 @@
 /* record_session.h - one recording, from its options to its profile file.
  *
- *     record_session_new -> record_session_start -> record_session_step ... -> record_session_finish ->
- * _free
+ *     record_session_new -> _start -> _step ... -> _finish -> _free
  *
- * start opens everything (and lets a launched program go); a step waits for events at most `timeout` and
- * works on them; finish stops the events, drains the rings, names the functions, and closes the file. Nothing
- * is printed: what is worth saying is in record_status and in the profile's meta. Context: tool, one thread.
- */
+ * start opens everything (and releases a launched program); a step waits for events at most `timeout` and
+ * works on them; finish stops the events, drains the rings, names the functions, and closes the file.
+ * Nothing is printed: what is worth saying is in record_status and in the profile's meta. Context: tool, one
+ * thread. */
 #ifndef RECORD_SESSION_H
 #define RECORD_SESSION_H
 
@@ -45,7 +44,7 @@ struct record_options {
     bool heap;                    /* count memory; of the same two */
     bool throws;                  /* count exceptions; likewise */
     bool fds;                     /* count descriptors; likewise */
-    bool instrumented;            /* count and time functions that tell of themselves; likewise */
+    bool instrumented;            /* count and time functions that report their own calls; likewise */
     uint64_t heap_sample_bytes;   /* 0: every block */
     enum profile_heap_overhead heap_overhead;
     const struct probe_named *named;               /* more functions that allocate; NULL: none */
@@ -54,7 +53,8 @@ struct record_options {
     enum profile_heap_empty empty;
     uint64_t agent_memory; /* of a process, bytes; 0: the default */
     bool user_only;        /* --time=user */
-    bool waits;            /* --time=real: who waits is looked at, too; of RECORD_LAUNCH and RECORD_ATTACH */
+    /* --time=real: waiting threads are looked at, too; of RECORD_LAUNCH and RECORD_ATTACH */
+    bool waits;
     bool kernel_frames;
     bool follow;             /* children by fork */
     uint64_t timeline_bytes; /* most that the timeline takes of the file; 0: no timeline */
@@ -75,11 +75,12 @@ struct record_status {
     uint64_t file_bytes;
     pid_t child;      /* 0: none, or it has ended */
     bool target_gone; /* launched or attached processes have all ended */
-    size_t
-        left; /* after record_session_finish, of RECORD_LAUNCH: processes that it heard of, and that go on without it */
+    /* after record_session_finish, of RECORD_LAUNCH: processes that it discovered, and that go on without
+     * it */
+    size_t left;
     pid_t stays; /* after record_session_leave: a process in which what was put into it stays; 0: none */
-    bool stays_for_good; /* somebody else may lead there: not to be removed later either */
-    char notice[256];    /* one line worth telling while it runs ("" none); cleared by whoever shows it */
+    bool stays_for_good; /* other code may lead there: not to be removed later either */
+    char notice[256];    /* one line to show while it runs ("" none); cleared by the caller that shows it */
 };
 
 struct record_session;
@@ -101,8 +102,9 @@ void record_session_resume(struct record_session *session);
 const struct record_status *record_session_status(struct record_session *session);
 void record_session_clear_notice(struct record_session *session);
 
-/* Takes out of all processes what was put into them; what cannot be had is told by `stays`. For who gives up after an error:
- * record_session_finish does it too, and a second time nothing is done. Can take seconds. */
+/* Takes out of all processes what was put into them; `stays` names what cannot be reached. For a caller
+ * that gives up after an error: record_session_finish does it too, and a second time nothing is done. Can
+ * take seconds. */
 void record_session_leave(struct record_session *session);
 
 /* progress(done, total): while names are looked up; may be NULL. `exit_status` is for the profile's header:

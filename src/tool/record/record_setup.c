@@ -1,4 +1,4 @@
-/* What a session is made of: who samples time and at what rate, and which collectors there are beside it. */
+/* What a session is made of: what samples time and at what rate, and which collectors there are beside it. */
 #include "base_clock.h"
 #include "record_inside.h"
 
@@ -20,7 +20,8 @@
 #include "wire_loss.h"
 
 enum {
-    OWN_NICE = -20, /* where allowed: a machine full of busy threads must not starve who empties the rings */
+    /* where allowed: a machine full of busy threads must not starve the thread that empties the rings */
+    OWN_NICE = -20,
     COPY_FIRST = 16384,
 };
 
@@ -247,8 +248,8 @@ static int set_up_agent(struct record_session *session, struct base_error *error
                                     .follow = options->follow,
                                     .unpublished = options->no_time};
     if (session->calls) {
-        request.host = calls_share(session->calls);
-        request.unpublished = false; /* they tell */
+        request.owner = calls_share(session->calls);
+        request.unpublished = false; /* they publish them */
     }
     int result = request.collectors ? probe_new(&request, &session->stream.processes, &session->probe, error)
                                     : BASE_OK;

@@ -1,5 +1,5 @@
-/* The start of a session. Processes that run are read from /proc after their events were opened, so that no mapping
- * falls between; a launched program is let run last. */
+/* The start of a session. Processes that run are read from /proc after their events were opened, so that
+ * no mapping falls between; a launched program is let run last. */
 #include "base_clock.h"
 #include "record_inside.h"
 
@@ -49,7 +49,7 @@ static size_t list_wanted(void *context, pid_t **pids)
     return options->pid_count;
 }
 
-/* Later they may go; a number that is nobody's from the start is a mistake. */
+/* Later they may go; a number that no process has from the start is a mistake. */
 static int check_pids(const struct record_options *options, struct base_error *error)
 {
     for (size_t i = 0; i < options->pid_count; i++)
@@ -67,22 +67,23 @@ static bool is_meant(const struct record_session *session, pid_t pid)
     return false;
 }
 
-/* Where nothing is written into the process nothing of it matters. What cannot go now is tried again at the end. */
+/* Where nothing is written into the process nothing of it matters. What cannot go now is tried again at
+ * the end. */
 static int remove_remains(const struct record_session *session, pid_t pid, struct base_error *error)
 {
     struct remains_cleaned cleaned = {0};
     if (!session->probe && !session->calls)
         return BASE_OK;
     int result = remains_remove(pid, &cleaned, error);
-    if (cleaned.bytes_left > cleaned.bytes_kept) /* what stays for good its own tally has told */
+    if (cleaned.bytes_left > cleaned.bytes_kept) /* what stays for good was reported by its own tally */
         remains_left_add(session->probe ? probe_left(session->probe) : calls_left(session->calls), pid,
                          cleaned.bytes_left - cleaned.bytes_kept, true);
     return result;
 }
 
-/* What seizes a process goes by its number: whether that was still the one who was meant is looked at
+/* What seizes a process goes by its number: whether that was still the process meant is looked at
  * afterwards, too. */
-static int attach(struct record_session *session, pid_t pid, struct base_error *error)
+static int attach_process(struct record_session *session, pid_t pid, struct base_error *error)
 {
     int result = own(session, pid, error);
     if (result >= 0)
@@ -118,7 +119,7 @@ static int open_running(struct record_session *session, struct base_error *error
         sample_processes_get(&session->stream.processes, options->pids[i], now);
         result = writes && !is_meant(session, options->pids[i])
                      ? base_fail(error, BASE_ENOTFOUND, "process %d has ended", (int)options->pids[i])
-                     : attach(session, options->pids[i], error);
+                     : attach_process(session, options->pids[i], error);
         if (result < 0) { /* the others are as they were before, too */
             record_session_leave(session);
             return result;
@@ -134,7 +135,7 @@ static int start_running(struct record_session *session, struct base_error *erro
         return result;
     record_describe_events(session);
     perf_time_enable(&session->time);
-    /* What was mapped before events told of it: the agent, stubs, and what the program itself did
+    /* What was mapped before events reported it: the agent, stubs, and what the program itself did
      * meanwhile. */
     sample_processes_reread(&session->stream.processes);
     return BASE_OK;
@@ -175,7 +176,7 @@ static int start_child(struct record_session *session, bool *command_failed, str
 }
 
 /* Getting to processes that run takes a while: what is recorded begins when all is set. */
-static void restart(struct record_session *session, uint64_t now)
+static void restart_clocks(struct record_session *session, uint64_t now)
 {
     session->start_ns = session->stream.start_ns = session->stream.processes.start_ns = now;
     if (session->probe)
@@ -211,7 +212,7 @@ int record_session_start(struct record_session *session, bool *command_failed, s
     if (session->waits)
         waits_look(session->waits);
     if (session->options.mode != RECORD_LAUNCH)
-        restart(session, now);
+        restart_clocks(session, now);
     else if (!session->options.no_time) /* what runs already is at a random phase */
         session->redraw_at = now + REDRAW_FROM_NS + session->time.random % REDRAW_SPREAD_NS;
     return BASE_OK;

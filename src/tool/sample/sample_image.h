@@ -1,8 +1,8 @@
 /* sample_image.h - the images of a session: each file once, opened when the first frame lands in it.
  *
  * An image is known by its build-id where the kernel or the file gives one, else by device, inode and path.
- * Its file is opened while the process that maps it lives (proc_maps_open: other mount namespaces, deleted and
- * replaced files), its unwind rows come from the cfi room's cache, and it stays open until the session ends,
+ * Its file is opened while the process that maps it runs (proc_maps_open: other mount namespaces, deleted
+ * and replaced files), its unwind rows come from the cache of cfi, and it stays open until the session ends,
  * for its symbols. Context: tool, one thread. */
 #ifndef SAMPLE_IMAGE_H
 #define SAMPLE_IMAGE_H
@@ -40,9 +40,10 @@ struct sample_image {
     bool owns_stacks;       /* plan_image_owns_stacks */
     unsigned unwinders;     /* plan_image_unwinds */
     uint32_t profile_image; /* 0 until a frame lands in it */
-    uint64_t
-        lead; /* of memory that was laid out by hand: its address is offset minus lead. 0: as the file says */
-    int root; /* the root folder of the process it was opened through, if that is not Tally's own; else -1 */
+    /* of memory that was laid out by hand: its address is offset minus lead. 0: as the file says */
+    uint64_t lead;
+    /* the root directory of the process it was opened through, if that is not Tally's own; else -1 */
+    int root;
 };
 
 struct sample_images {
@@ -51,8 +52,8 @@ struct sample_images {
     struct base_map by_hash;
     struct cfi_cache *cache;
     struct profile *profile;
-    /* What was mapped is of another time: files are opened by path, or else by build-id in the folder `store`
-     * ("" none), where perf keeps those of its recordings. */
+    /* What was mapped is of another time: files are opened by path, or else by build-id in the directory
+     * `store` ("" none), where perf keeps those of its recordings. */
     bool replayed;
     char store[256];
 };
@@ -63,17 +64,17 @@ void sample_images_free(struct sample_images *images);
 /* The index of the image with this key; made, but not opened, when new. UINT32_MAX: out of memory. */
 uint32_t sample_images_find(struct sample_images *images, const struct sample_image_key *key);
 
-/* Opens the image if nobody has yet, through the mapping [start, end) of process `pid`, and gives it a number
- * in the profile. Unreadable ones are a loss, counted once; they still have a number. Never NULL. */
+/* Opens the image if it is not open yet, through the mapping [start, end) of process `pid`, and gives it a
+ * number in the profile. Unreadable ones are a loss, counted once; they still have a number. Never NULL. */
 struct sample_image *sample_images_open(struct sample_images *images, uint32_t index, pid_t pid,
                                         uint64_t start, uint64_t end);
 
-/* The file of an image that nobody opened, as far as it is still at its path; the caller closes it. NULL: it
+/* The file of an image that is not open, as far as it is still at its path; the caller closes it. NULL: it
  * is not. */
 struct elf_image *sample_image_reopen(const struct sample_image *image);
 
-/* Calls visit(context, elf) with the image's file, which is opened for that if it is not open and is still where
- * it was; else not at all. */
+/* Calls visit(context, elf) with the image's file, which is opened for that if it is not open and is still
+ * where it was; else not at all. */
 void sample_image_visit(const struct sample_image *image,
                         void (*visit)(void *context, const struct elf_image *elf), void *context);
 

@@ -1,7 +1,7 @@
 /* sample_privileges.h - counts that a program ran without its privileges because it was traced.
  *
- * Every collector that follows a process by ptrace, for a moment or for as long as it records, calls this after
- * an exec, so that no mode of recording forgets it. Context: tool. */
+ * Every collector that follows a process by ptrace, for a moment or for as long as it records, calls this
+ * after an exec, so that no mode of recording forgets it. Context: tool. */
 #ifndef SAMPLE_PRIVILEGES_H
 #define SAMPLE_PRIVILEGES_H
 

@@ -302,8 +302,8 @@ uint32_t sample_processes_thread(struct sample_processes *processes, struct samp
 
 enum { SAME_START_NS = 100000 };
 
-/* Two may tell of one birth: while events are replaced, and when somebody else had heard of the process
- * before its event was read. Then it is older than it was thought. */
+/* Two events may report one process creation: while events are replaced, and when another collector
+ * discovered the process before its event was read. Then it is older than it was thought. */
 static bool is_known_creation(struct sample_processes *processes, const struct perf_task *event)
 {
     const struct sample_process *child = living(processes, (pid_t)event->pid);
@@ -346,7 +346,7 @@ void sample_processes_on_fork(struct sample_processes *processes, const struct p
     profile_set_process(profile, child->profile_process, &value);
 }
 
-/* A last look at what only a living process, or a file it may remove, can tell. */
+/* A last look at what can be read only while the process runs, or from a file that it may remove. */
 static void read_generated_names(struct sample_process *process)
 {
     if (!process->jit)

@@ -1,4 +1,4 @@
-/* sample_process.h - the processes of a session as the event stream tells of them: their threads, what they
+/* sample_process.h - the processes of a session as the event stream reports them: their threads, what they
  * have mapped.
  *
  * A process is known from a fork, an exec, or - when it ran before the session - from /proc at its first
@@ -60,21 +60,21 @@ void sample_processes_init(struct sample_processes *processes, struct sample_ima
                            uint64_t start_ns);
 void sample_processes_free(struct sample_processes *processes);
 
-/* The living process `pid`; read from /proc when nothing was heard of it yet. NULL: out of memory. */
+/* The living process `pid`; read from /proc when it was not discovered yet. NULL: out of memory. */
 struct sample_process *sample_processes_get(struct sample_processes *processes, pid_t pid, uint64_t time);
 
-/* For what is told after a process's end: the one that had the number `pid` last, forgotten or not; else as
- * sample_processes_get. */
+/* For what is reported after a process's end: the one that had the number `pid` last, forgotten or not;
+ * else as sample_processes_get. */
 struct sample_process *sample_processes_latest(struct sample_processes *processes, pid_t pid, uint64_t time);
 
 /* A process about to run its first program: nothing is read from /proc. */
 struct sample_process *sample_processes_expect(struct sample_processes *processes, pid_t pid, uint64_t time);
 
-/* Whether `pid` is a process of the session that has not ended, as far as the events tell. */
+/* Whether `pid` is a process of the session that has not ended, as far as the events say. */
 bool sample_processes_knows(const struct sample_processes *processes, pid_t pid);
 
-/* The process is gone, or its number belongs to a stranger now: nothing more is heard of it, and its mappings
- * are given up. */
+/* The process is gone, or its number belongs to another process now: nothing more is read of it, and its
+ * mappings are given up. */
 void sample_processes_forget(struct sample_processes *processes, pid_t pid);
 
 /* The profile's number of a thread. */

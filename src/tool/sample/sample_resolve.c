@@ -24,18 +24,18 @@ struct resolver {
     bool kernel_tried;
 };
 
-static void publish(const struct resolver *resolver)
+static void publish_progress(const struct resolver *resolver)
 {
     if (resolver->options->progress)
         resolver->options->progress(resolver->options->context, resolver->done, 2 * resolver->order_count);
 }
 
-/* Also tells the caller how far it is. */
+/* Also reports the progress to the caller. */
 static bool out_of_time(struct resolver *resolver)
 {
     if (++resolver->done % CLOCK_EVERY)
         return false;
-    publish(resolver);
+    publish_progress(resolver);
     return resolver->deadline && base_clock_of(CLOCK_PROCESS_CPUTIME_ID) > resolver->deadline;
 }
 
@@ -241,7 +241,7 @@ static void resolve_all(struct resolver *resolver)
             end++;
         struct source source;
         open_source(resolver, image, &source);
-        publish(resolver); /* a large file's tables alone may take their time */
+        publish_progress(resolver); /* a large file's tables alone may take their time */
         in_time = work_on_image(resolver, &source, first, end, name_address);
         if (in_time && wants_lines(resolver, &source, image))
             in_time = work_on_image(resolver, &source, first, end, find_lines);

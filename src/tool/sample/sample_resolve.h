@@ -23,16 +23,16 @@ struct sample_resolve_options {
     /* The open image behind a profile image, if the caller has it; NULL, or returns NULL: it is opened by its
      * path. */
     const struct elf_image *(*image)(void *context, uint32_t profile_image);
-    /* The folder that was the root of its process, written to `path`; NULL, or leaves it empty: the
-     * host's. */
+    /* The directory that was the root of its process, written to `path`; NULL, or leaves it empty: Tally's
+     * own. */
     void (*root)(void *context, uint32_t profile_image, char *path, size_t size);
     void (*progress)(void *context, size_t done, size_t total); /* may be NULL; called now and then */
     void *context;
 };
 
 /* Resolves what is PROFILE_UNRESOLVED. Fails only when memory runs out; everything else is a loss or left
- * unresolved (WIRE_LOSS_NOT_YET_RESOLVED is set to what is left, WIRE_LOSS_NO_SYMBOL to what nobody names).
- */
+ * unresolved (WIRE_LOSS_NOT_YET_RESOLVED is set to what is left, WIRE_LOSS_NO_SYMBOL to what no symbol
+ * names). */
 int sample_resolve(struct profile *profile, const struct sample_resolve_options *options,
                    struct base_error *error);
 

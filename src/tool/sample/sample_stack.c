@@ -302,9 +302,9 @@ static size_t lone_address(struct sample_stacks *sampler, struct sample_process 
     return 1;
 }
 
-/* While a process calls exec or exits, its memory is gone before its registers are: what the kernel does then
- * has no stack any more, which is nobody's loss. The function that called the kernel is kept where its image
- * is still known. */
+/* While a process calls exec or exits, its memory is gone before its registers are: what the kernel does
+ * then has no stack any more, which is no loss. The function that called the kernel is kept where its
+ * image is still known. */
 static size_t stackless(struct sample_stacks *sampler, struct sample_process *process,
                         const struct perf_sample *sample)
 {

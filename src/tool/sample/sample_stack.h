@@ -2,11 +2,12 @@
  *
  * The stack is unwound from the sample's registers and the kernel's copy of the stack, by the rows of the
  * images mapped at that moment; each frame becomes an address (image, address in it), and the chain is
- * interned. Every way a walk can end but the outermost frame is a counted loss, and the stack is kept, marked
- * as cut. What lies above the largest copy of a very deep stack, and the interrupted stack below a handler on
- * an alternate one, is not in the sample: those words are read from the living process, which is right as
- * long as those frames are still there, and counted (READ_LATE). Who is met in a stub that counts calls is
- * where the program would be without it: at the callee's entry. Context: tool, one thread. */
+ * interned. Every way a walk can end but the outermost frame is a counted loss, and the stack is kept,
+ * marked as cut. What lies above the largest copy of a very deep stack, and the interrupted stack below a
+ * handler on an alternate one, is not in the sample: those words are read from the living process, which is
+ * right as long as those frames are still there, and counted (READ_LATE). A thread that is met in a stub
+ * that counts calls is where the program would be without it: at the callee's entry. Context: tool, one
+ * thread. */
 #ifndef SAMPLE_STACK_H
 #define SAMPLE_STACK_H
 
@@ -19,8 +20,8 @@
 /* Reads a word of a stack; false: it cannot be read. */
 typedef bool sample_word(void *context, uint64_t address, uint64_t *value);
 
-/* How a stack is read of a process whose code or return addresses other collectors have changed: what it would
- * be without them. A function that is NULL: nothing of that kind is changed. */
+/* How a stack is read of a process whose code or return addresses other collectors have changed: what it
+ * would be without them. A function that is NULL: nothing of that kind is changed. */
 struct sample_changed {
     void *calls;
     /* Where `pc` lies in a stub that counts calls: pc and sp become what they would be without it. */

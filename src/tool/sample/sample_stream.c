@@ -82,7 +82,8 @@ void sample_stream_task(struct sample_stream *stream, const struct perf_task *ta
         perf_time_open_thread(stream->time, (pid_t)task->tid);
 }
 
-/* A mapping may have been among what was dropped: what /proc says now is better than what was heard. */
+/* A mapping may have been among what was dropped: what /proc says now is better than what the records
+ * said. */
 static void on_lost(struct sample_stream *stream, const struct perf_event_header *header)
 {
     uint64_t lost = perf_record_lost(header);

@@ -19,7 +19,7 @@
 
 struct perf_time;
 
-/* Who is notified of threads: when one has been created, and when one has ended. NULL: nobody. */
+/* Is notified of threads: when one has been created, and when one has ended. NULL: there is none. */
 struct sample_watcher {
     void (*created)(void *context, pid_t tid, uint64_t time_ns);
     void (*ended)(void *context, pid_t tid, uint64_t time_ns);
@@ -29,10 +29,10 @@ struct sample_watcher {
 struct sample_stream {
     struct profile *profile;
     const struct perf_event_form *form; /* how records are laid out */
-    struct perf_time *time;             /* told of new threads; NULL when nothing is recorded live */
-    struct sample_watcher watcher;      /* told of new threads and of ends */
+    struct perf_time *time;             /* notified of new threads; NULL when nothing is recorded live */
+    struct sample_watcher watcher;      /* notified of new threads and of ends */
     bool follow, timeline;
-    bool replayed; /* records of another time: nothing is asked of processes that live now */
+    bool replayed; /* records of another time: nothing is asked of processes that run now */
     bool others;   /* records of other processes come in as well: they are to be left out */
     uint16_t counter;
     int64_t sample_value; /* ns that one sample stands for */

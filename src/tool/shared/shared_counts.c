@@ -77,7 +77,7 @@ static int64_t figure(const struct shared_counts *counts, const struct wire_agen
     return gone < cell->total ? shared_tree_figure(cell->total - gone) : 0;
 }
 
-/* So many more than were told stand for the difference. */
+/* So many more than were published stand for the difference. */
 static uint64_t samples_of(struct shared_counts *counts, enum shared_count which,
                            const struct wire_agent_cell *cell, int64_t more, int64_t *published)
 {

@@ -17,8 +17,9 @@ enum {
     NAME_MOST = 4096 + 32,
     KIND_MOST = 32,
     OTHERS_MOST =
-        10000,         /* rows of what was open before, or inherited: they serve to tell them from the rest */
-    REST_NS = 2000000, /* for a call that has its descriptor, and has not told yet */
+        /* rows of what was open before, or inherited: they serve to distinguish them from the rest */
+    10000,
+    REST_NS = 2000000, /* for a call that has its descriptor, and has not published it yet */
 };
 
 struct shared_descriptors_known {
@@ -217,7 +218,7 @@ static void name_the_nameless(struct looking *looking)
 
 /* --- comparing --- */
 
-/* Open, and in no table: perhaps its opening has not been told yet. Then it is looked at once more. */
+/* Open, and in no table: perhaps its opening has not been published yet. Then it is looked at once more. */
 static bool is_unseen(const struct shared_descriptors_known *known)
 {
     return known->open && !known->word;
@@ -232,7 +233,7 @@ static bool has_program(pid_t pid)
     return readlink(path, name, sizeof name) > 0;
 }
 
-static void compare(struct looking *looking)
+static void compare_open(struct looking *looking)
 {
     DIR *list = open_list(looking->place->pid);
     uint32_t number;
@@ -272,14 +273,14 @@ void shared_descriptors_look(const struct shared_descriptors *descriptors,
     if (which == SHARED_DESCRIPTORS_NAMES)
         name_the_nameless(&looking);
     else
-        compare(&looking);
+        compare_open(&looking);
     published->by_exec = which == SHARED_DESCRIPTORS_EXECED;
     proc_sockets_free(&looking.sockets);
 }
 
-/* --- telling --- */
+/* --- publication --- */
 
-struct telling {
+struct publication {
     struct shared_descriptors *descriptors;
     const struct shared_descriptors_place *place;
     struct shared_nodes *nodes;
@@ -290,24 +291,24 @@ struct telling {
 };
 
 /* What was seen of the number when it was compared, if it is still the same. */
-static const struct shared_descriptors_known *seen(const struct telling *telling, uint32_t number,
+static const struct shared_descriptors_known *seen(const struct publication *publication, uint32_t number,
                                                    uint64_t word)
 {
-    const struct shared_descriptors_published *published = telling->published;
+    const struct shared_descriptors_published *published = publication->published;
     return number < published->known_count && published->known[number].word == word
                ? &published->known[number]
                : NULL;
 }
 
 /* Is it in the table, but was not open? */
-static bool is_gone(const struct telling *telling, uint32_t number, uint64_t word)
+static bool is_gone(const struct publication *publication, uint32_t number, uint64_t word)
 {
-    const struct shared_descriptors_published *published = telling->published;
-    if (!published->compared || !telling->whose->final)
+    const struct shared_descriptors_published *published = publication->published;
+    if (!published->compared || !publication->whose->final)
         return false;
     if (published->by_exec) /* nothing changes any more: the table is the old program's */
         return number >= published->known_count || !published->known[number].open;
-    const struct shared_descriptors_known *known = seen(telling, number, word);
+    const struct shared_descriptors_known *known = seen(publication, number, word);
     return known && !known->open;
 }
 
@@ -321,13 +322,14 @@ static const char *kind_of(uint32_t how)
     return how < WIRE_AGENT_HOWS && kinds[how] ? kinds[how] : "";
 }
 
-static struct profile_descriptor describe(const struct telling *telling, uint32_t number, uint64_t word)
+static struct profile_descriptor describe_descriptor(const struct publication *publication, uint32_t number,
+                                                     uint64_t word)
 {
-    const struct shared_descriptors_known *known = seen(telling, number, word);
-    struct profile *profile = telling->descriptors->profile;
+    const struct shared_descriptors_known *known = seen(publication, number, word);
+    struct profile *profile = publication->descriptors->profile;
     bool named = known && known->named;
     return (struct profile_descriptor){
-        .process = telling->whose->process,
+        .process = publication->whose->process,
         .number = number,
         .kind = named ? known->kind : profile_string(profile, kind_of(wire_agent_word_how(word))),
         .name = named ? known->name : 0};
@@ -341,125 +343,129 @@ static bool is_carried(const struct shared_descriptors_published *published, uin
     return false;
 }
 
-static void keep_row(struct telling *telling, uint32_t number, uint32_t row)
+static void keep_row(struct publication *publication, uint32_t number, uint32_t row)
 {
-    struct shared_descriptors_published *published = telling->published;
+    struct shared_descriptors_published *published = publication->published;
     if (row && published->by_exec &&
         base_array_room(published->rows, published->row_count, published->row_capacity))
         published->rows[published->row_count++] =
-            (struct shared_descriptors_row){number, row, telling->whose->thread};
+            (struct shared_descriptors_row){number, row, publication->whose->thread};
 }
 
-static void publish_opened(struct telling *telling, uint32_t number, uint64_t word)
+static void publish_opened(struct publication *publication, uint32_t number, uint64_t word)
 {
-    const struct shared_tree *tree = telling->nodes->tree;
-    struct profile *profile = telling->descriptors->profile;
-    struct profile_descriptor it = describe(telling, number, word);
-    uint64_t since = table_of(telling->place)[number].since_ns, now = telling->whose->now_ns;
-    it.node = shared_nodes_find(telling->nodes, tree->cells[wire_agent_word_cell(word)].node, WIRE_AGENT_FDS);
+    const struct shared_tree *tree = publication->nodes->tree;
+    struct profile *profile = publication->descriptors->profile;
+    struct profile_descriptor it = describe_descriptor(publication, number, word);
+    uint64_t since = table_of(publication->place)[number].since_ns, now = publication->whose->now_ns;
+    it.node =
+        shared_nodes_find(publication->nodes, tree->cells[wire_agent_word_cell(word)].node, WIRE_AGENT_FDS);
     it.origin = PROFILE_DESCRIPTOR_OPENED;
     it.opened_ns = since < now ? since : now;
     it.age_ns = now - it.opened_ns;
-    keep_row(telling, number, profile_add_descriptor(profile, &it));
+    keep_row(publication, number, profile_add_descriptor(profile, &it));
 }
 
-static void publish_other(struct telling *telling, uint32_t number, uint64_t word)
+static void publish_other(struct publication *publication, uint32_t number, uint64_t word)
 {
     static const uint32_t origins[WIRE_AGENT_HOWS] = {
         PROFILE_DESCRIPTOR_UNSEEN, [WIRE_AGENT_BEFORE] = PROFILE_DESCRIPTOR_BEFORE,
         [WIRE_AGENT_INHERITED] = PROFILE_DESCRIPTOR_INHERITED};
-    struct shared_descriptors *descriptors = telling->descriptors;
-    const struct shared_descriptors_known *known = seen(telling, number, word);
+    struct shared_descriptors *descriptors = publication->descriptors;
+    const struct shared_descriptors_known *known = seen(publication, number, word);
     uint32_t how = wire_agent_word_how(word);
-    struct profile_descriptor it = describe(telling, number, word);
-    if (!known || !known->open || !telling->published->compared || is_carried(telling->published, number))
+    struct profile_descriptor it = describe_descriptor(publication, number, word);
+    if (!known || !known->open || !publication->published->compared ||
+        is_carried(publication->published, number))
         return;
     it.origin = how < WIRE_AGENT_HOWS ? origins[how] : 0;
-    telling->unseen += it.origin == PROFILE_DESCRIPTOR_UNSEEN;
-    if (it.origin != PROFILE_DESCRIPTOR_UNSEEN && telling->published->by_exec)
+    publication->unseen += it.origin == PROFILE_DESCRIPTOR_UNSEEN;
+    if (it.origin != PROFILE_DESCRIPTOR_UNSEEN && publication->published->by_exec)
         return; /* the new program has it */
     if (it.origin && descriptors->others < OTHERS_MOST)
         descriptors->others += profile_add_descriptor(descriptors->profile, &it) != 0;
 }
 
 /* What an earlier program of the process left open: closed meanwhile, or older now. */
-static void publish_carried(struct telling *telling)
+static void publish_carried(struct publication *publication)
 {
-    struct profile *profile = telling->descriptors->profile;
-    struct shared_descriptors_published *published = telling->published;
+    struct profile *profile = publication->descriptors->profile;
+    struct shared_descriptors_published *published = publication->published;
     size_t kept = 0;
     for (size_t i = 0; i < published->row_count; i++) {
         struct shared_descriptors_row row = published->rows[i];
         struct profile_descriptor it = profile->descriptors[row.row];
-        uint64_t word = word_of(telling->place, row.number);
-        bool open = word == WIRE_AGENT_WORD(0, WIRE_AGENT_BEFORE, 0) && !is_gone(telling, row.number, word);
+        uint64_t word = word_of(publication->place, row.number);
+        bool open =
+            word == WIRE_AGENT_WORD(0, WIRE_AGENT_BEFORE, 0) && !is_gone(publication, row.number, word);
         it.origin = open ? it.origin : 0;
-        it.age_ns = telling->whose->now_ns > it.opened_ns ? telling->whose->now_ns - it.opened_ns : 0;
-        it.process = telling->whose->process;
+        it.age_ns = publication->whose->now_ns > it.opened_ns ? publication->whose->now_ns - it.opened_ns : 0;
+        it.process = publication->whose->process;
         profile_set_descriptor(profile, row.row, &it);
         if (open)
             published->rows[kept++] = row;
         else
-            profile_count(profile, it.node, row.thread, PROFILE_NO_CPU, telling->descriptors->live, -1, 0);
+            profile_count(profile, it.node, row.thread, PROFILE_NO_CPU, publication->descriptors->live, -1,
+                          0);
     }
     published->row_count = kept;
 }
 
-static void publish_rows(struct telling *telling)
+static void publish_rows(struct publication *publication)
 {
-    uint32_t end = end_of(telling->place);
-    size_t known = telling->published->known_count;
-    publish_carried(telling);
+    uint32_t end = end_of(publication->place);
+    size_t known = publication->published->known_count;
+    publish_carried(publication);
     for (uint32_t i = 0; i < (known > end ? known : end); i++) {
-        uint64_t word = word_of(telling->place, i);
+        uint64_t word = word_of(publication->place, i);
         uint32_t cell = wire_agent_word_cell(word);
         if (!cell)
-            publish_other(telling, i, word);
-        else if (cell <= telling->nodes->tree->cell_count && !is_gone(telling, i, word))
-            publish_opened(telling, i, word);
+            publish_other(publication, i, word);
+        else if (cell <= publication->nodes->tree->cell_count && !is_gone(publication, i, word))
+            publish_opened(publication, i, word);
     }
-    profile_lose(telling->descriptors->profile, WIRE_LOSS_DESCRIPTOR_UNSEEN, telling->unseen);
-    profile_lose(telling->descriptors->profile, WIRE_LOSS_DESCRIPTOR_CLOSED, telling->closed);
+    profile_lose(publication->descriptors->profile, WIRE_LOSS_DESCRIPTOR_UNSEEN, publication->unseen);
+    profile_lose(publication->descriptors->profile, WIRE_LOSS_DESCRIPTOR_CLOSED, publication->closed);
 }
 
-static void add_up(struct telling *telling)
+static void add_up(struct publication *publication)
 {
-    uint32_t end = end_of(telling->place);
+    uint32_t end = end_of(publication->place);
     for (uint32_t i = 0; i < end; i++) {
-        uint64_t word = word_of(telling->place, i);
+        uint64_t word = word_of(publication->place, i);
         uint32_t cell = wire_agent_word_cell(word);
-        if (!cell || cell > telling->nodes->tree->cell_count)
+        if (!cell || cell > publication->nodes->tree->cell_count)
             continue;
-        if (!is_gone(telling, i, word))
-            telling->live[cell]++;
+        if (!is_gone(publication, i, word))
+            publication->live[cell]++;
         else
-            telling->closed += !telling->published->by_exec;
+            publication->closed += !publication->published->by_exec;
     }
 }
 
-static void publish_cells(struct telling *telling)
+static void publish_cells(struct publication *publication)
 {
-    const struct shared_descriptors *descriptors = telling->descriptors;
-    const struct shared_tree *tree = telling->nodes->tree;
-    struct shared_descriptors_published *published = telling->published;
+    const struct shared_descriptors *descriptors = publication->descriptors;
+    const struct shared_tree *tree = publication->nodes->tree;
+    struct shared_descriptors_published *published = publication->published;
     for (uint32_t i = 1; i <= tree->cell_count; i++) {
         int64_t used = shared_tree_figure(tree->cells[i].count);
-        int64_t more = used - published->used[i], longer = telling->live[i] - published->live[i];
+        int64_t more = used - published->used[i], longer = publication->live[i] - published->live[i];
         if (!more && !longer)
             continue;
-        uint32_t node = shared_nodes_find(telling->nodes, tree->cells[i].node, WIRE_AGENT_FDS);
+        uint32_t node = shared_nodes_find(publication->nodes, tree->cells[i].node, WIRE_AGENT_FDS);
         published->used[i] = used;
-        published->live[i] = telling->live[i];
+        published->live[i] = publication->live[i];
         if (node && more)
-            profile_count(descriptors->profile, node, telling->whose->thread, PROFILE_NO_CPU,
+            profile_count(descriptors->profile, node, publication->whose->thread, PROFILE_NO_CPU,
                           descriptors->used, more, more > 0 ? (uint64_t)more : 0);
         if (node && longer)
-            profile_count(descriptors->profile, node, telling->whose->thread, PROFILE_NO_CPU,
+            profile_count(descriptors->profile, node, publication->whose->thread, PROFILE_NO_CPU,
                           descriptors->live, longer, longer > 0 ? (uint64_t)longer : 0);
     }
 }
 
-static bool grow(int64_t **figures, size_t from, size_t to)
+static bool grow_figures(int64_t **figures, size_t from, size_t to)
 {
     int64_t *more = realloc(*figures, to * sizeof *more);
     if (!more)
@@ -469,18 +475,18 @@ static bool grow(int64_t **figures, size_t from, size_t to)
     return true;
 }
 
-static bool make_room(struct telling *telling)
+static bool make_room(struct publication *publication)
 {
-    struct shared_descriptors_published *published = telling->published;
-    size_t cells = (size_t)telling->nodes->tree->cell_count + 1;
+    struct shared_descriptors_published *published = publication->published;
+    size_t cells = (size_t)publication->nodes->tree->cell_count + 1;
     if (cells > published->cell_count) {
-        if (!grow(&published->used, published->cell_count, cells) ||
-            !grow(&published->live, published->cell_count, cells))
+        if (!grow_figures(&published->used, published->cell_count, cells) ||
+            !grow_figures(&published->live, published->cell_count, cells))
             return false;
         published->cell_count = cells;
     }
-    telling->live = calloc(cells, sizeof *telling->live);
-    return telling->live && shared_nodes_begin(telling->nodes);
+    publication->live = calloc(cells, sizeof *publication->live);
+    return publication->live && shared_nodes_begin(publication->nodes);
 }
 
 int shared_descriptors_publish(struct shared_descriptors *descriptors,
@@ -488,18 +494,18 @@ int shared_descriptors_publish(struct shared_descriptors *descriptors,
                                struct shared_descriptors_published *published,
                                const struct shared_descriptors_whose *whose, struct base_error *error)
 {
-    struct telling telling = {descriptors, place, nodes, published, whose, NULL, 0, 0};
+    struct publication publication = {descriptors, place, nodes, published, whose, NULL, 0, 0};
     if (!descriptors->used)
         return BASE_OK;
-    bool room = make_room(&telling);
+    bool room = make_room(&publication);
     if (room) {
-        add_up(&telling);
-        publish_cells(&telling);
+        add_up(&publication);
+        publish_cells(&publication);
         if (whose->final)
-            publish_rows(&telling);
+            publish_rows(&publication);
     }
     shared_nodes_end(nodes);
-    free(telling.live);
+    free(publication.live);
     return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory for what the agent counted");
 }
 

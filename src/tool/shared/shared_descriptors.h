@@ -4,17 +4,18 @@
  *   fd.used   descriptors opened          fd.live   those open at the end
  *   and a row of the profile for each one that is open then: what it is, since when, by which stack
  *
- * What a descriptor is only /proc tells, and only as long as its process lives. So names are looked up while
+ * What a descriptor is only /proc says, and only as long as its process runs. So names are looked up while
  * it runs, of what is open then, and once more before its end: where the program ends by itself it waits for
  * that (WIRE_AGENT_END), at an exec it is held, and when the recording ends it goes on. Of a process that is
  * killed, what came since the last look has no name. A name is believed when the table's word was the same
  * before and after it was read.
  *
- * The last look also compares. Open, and in no table: nobody saw it opened, a loss. In the table, and not
- * open: nobody saw it closed, a loss, and not live; after an exec it was closed by that. What survives an
- * exec keeps its stack, until the new program closes it.
+ * The last look also compares. Open, and in no table: its opening was not seen, a loss. In the table, and
+ * not open: its closing was not seen, a loss, and not live; after an exec it was closed by that. What
+ * survives an exec keeps its stack, until the new program closes it.
  *
- * The table is a stranger's memory: figures that cannot be are cut. Context: tool, one thread. */
+ * The target may have written anything into the table: figures that cannot be are cut. Context: tool, one
+ * thread. */
 #ifndef SHARED_DESCRIPTORS_H
 #define SHARED_DESCRIPTORS_H
 
@@ -26,13 +27,13 @@
 struct shared_descriptors {
     struct profile *profile;
     uint16_t used, live; /* counters; 0: not counted */
-    size_t others;       /* rows of descriptors that nobody here opened */
+    size_t others;       /* rows of descriptors that were opened elsewhere */
 };
 
 struct shared_descriptors_known;
 struct shared_descriptors_row;
 
-/* What is known of a process, and was told. Zero it first. */
+/* What is known of a process, and was published. Zero it first. */
 struct shared_descriptors_published {
     struct shared_descriptors_known *known; /* by number */
     size_t known_count;
@@ -73,7 +74,7 @@ struct shared_descriptors_whose {
     uint64_t now_ns;          /* since the recording's start */
     bool final;
 };
-/* Adds what is more than was told; at last, the rows. BASE_ENOMEM. */
+/* Adds what is more than was published; at last, the rows. BASE_ENOMEM. */
 int shared_descriptors_publish(struct shared_descriptors *descriptors,
                                const struct shared_descriptors_place *place, struct shared_nodes *nodes,
                                struct shared_descriptors_published *published,

@@ -82,13 +82,13 @@ static bool look_at_pages(const struct walk *walk, uint64_t from, uint64_t to, u
         if (got < wanted && !memory_of(walk->pid))
             return false;
         *empty += empty_in(walk, got);
-        from += got < wanted ? got + PAGE : got; /* past a page that nobody may read */
+        from += got < wanted ? got + PAGE : got; /* past a page that may not be read */
     }
     return true;
 }
 
 /* A block past the agent's memory is a sample, and stands for others of its size. */
-static uint64_t weighted(const struct wire_agent_slot *slot, uint64_t empty)
+static uint64_t weighted_empty(const struct wire_agent_slot *slot, uint64_t empty)
 {
     double mean = (double)wire_agent_level_bytes(wire_agent_slot_level(slot));
     return mean > 0 ? (uint64_t)((double)empty / -expm1(-(double)wire_agent_slot_size(slot) / mean) + 0.5)
@@ -105,7 +105,7 @@ static void look_at_block(struct walk *walk, const struct wire_agent_slot *slot)
     bool looked = walk->pid && to - from <= walk->budget && look_at_pages(walk, from, to, &empty);
     if (looked) {
         walk->budget -= to - from;
-        walk->published->live[cell] += weighted(slot, empty);
+        walk->published->live[cell] += weighted_empty(slot, empty);
     } else {
         walk->lost++;
     }
@@ -153,7 +153,7 @@ void shared_empty_look(const struct shared_empty *empty, const struct shared_fil
     free(walk.window);
 }
 
-/* --- telling --- */
+/* --- publication --- */
 
 static bool make_room(struct shared_empty_published *published, size_t cells)
 {

@@ -1,12 +1,12 @@
-/* shared_empty.h - empty.bytes: pages of blocks that nobody made use of (--empty).
+/* shared_empty.h - empty.bytes: pages of blocks that were never used (--empty).
  *
- * What was released the agent has looked at (wire_agent_node.h: cell.empty). Blocks that live at the end are
- * looked at here, from outside: while the process waits in its own _exit or execve, or when the agent is
+ * What was released the agent has looked at (wire_agent_node.h: cell.empty). Blocks that are live at the end
+ * are looked at here, from outside: while the process waits in its own _exit or execve, or when the agent is
  * taken out of it. Only whole pages within what was asked for count.
  *
- * The table of blocks is a stranger's memory. No more bytes are looked at than the process has addresses, and
- * what cannot be read is not counted; a block of a process that has ended is a loss. Context: tool, one
- * thread. */
+ * The target may have written anything into the table of blocks. No more bytes are looked at than the
+ * process has addresses, and what cannot be read is not counted; a block of a process that has ended is a
+ * loss. Context: tool, one thread. */
 #ifndef SHARED_EMPTY_H
 #define SHARED_EMPTY_H
 
@@ -41,7 +41,7 @@ int shared_empty_init(struct shared_empty *empty, struct profile *profile, enum 
 void shared_empty_look(const struct shared_empty *empty, const struct shared_file *file, uint32_t region,
                        pid_t pid, struct shared_empty_published *published);
 
-/* Adds what the nodes' tree has more than was told, and when it is `final` what live blocks had. */
+/* Adds what the nodes' tree has more than was published, and when it is `final` what live blocks had. */
 int shared_empty_publish(const struct shared_empty *empty, struct shared_nodes *nodes,
                          struct shared_empty_published *published, uint32_t thread, bool final,
                          struct base_error *error);

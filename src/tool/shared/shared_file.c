@@ -177,7 +177,7 @@ int shared_file_begin(struct shared_file *file, int descriptor, const struct sha
     return BASE_OK;
 }
 
-/* The kernel refuses a seal against writing while somebody has the file mapped for that. We must not be
+/* The kernel refuses a seal against writing while a process has the file mapped for that. We must not be
  * that. */
 int shared_file_outlives(struct shared_file *file, struct base_error *error)
 {
@@ -341,7 +341,7 @@ uint32_t shared_file_regions(const struct shared_file *file)
     return next < file->region_count ? next : file->region_count;
 }
 
-static void punch(const struct shared_file *file, uint64_t offset, uint64_t size)
+static void punch_range(const struct shared_file *file, uint64_t offset, uint64_t size)
 {
     fallocate(file->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
 }
@@ -351,8 +351,8 @@ static void punch(const struct shared_file *file, uint64_t offset, uint64_t size
 void shared_file_forget(struct shared_file *file, uint32_t region)
 {
     uint64_t kept = WIRE_AGENT_SAMPLED_AT;
-    punch(file, shared_file_region(file, region) + kept, file->layout.size - kept);
-    punch(file, file->size + region * WIRE_AGENT_RECORDS_BYTES, WIRE_AGENT_RECORDS_BYTES);
+    punch_range(file, shared_file_region(file, region) + kept, file->layout.size - kept);
+    punch_range(file, file->size + region * WIRE_AGENT_RECORDS_BYTES, WIRE_AGENT_RECORDS_BYTES);
 }
 
 uint64_t shared_file_used(const struct shared_file *file)
@@ -370,7 +370,7 @@ static uint32_t at_most(uint32_t value, uint64_t most)
 
 /* A copy of items 0 to `count`; they are read by a call, so that nothing the target does to its memory ends
  * us. */
-static void *copy(const struct shared_file *file, uint64_t offset, uint32_t count, size_t size)
+static void *copy_items(const struct shared_file *file, uint64_t offset, uint32_t count, size_t size)
 {
     uint8_t *items = calloc((size_t)count + 1, size);
     size_t wanted = ((size_t)count + 1) * size, got = 0;
@@ -391,10 +391,11 @@ int shared_file_read(const struct shared_file *file, uint32_t region, struct sha
     memcpy(&tree->process, shared_file_process(file, region), sizeof tree->process);
     tree->node_count = at_most(tree->process.node_count, layout->node_count - 1);
     tree->cell_count = at_most(tree->process.cell_count, layout->cell_count - 1);
-    tree->nodes = copy(file, start + layout->nodes, tree->node_count, sizeof *tree->nodes);
-    tree->cells = copy(file, start + layout->cells, tree->cell_count, sizeof *tree->cells);
+    tree->nodes = copy_items(file, start + layout->nodes, tree->node_count, sizeof *tree->nodes);
+    tree->cells = copy_items(file, start + layout->cells, tree->cell_count, sizeof *tree->cells);
     tree->latency_count = at_most(tree->process.latency_count, WIRE_AGENT_LATENCIES - 1);
-    tree->latencies = copy(file, start + layout->latencies, tree->latency_count, sizeof *tree->latencies);
+    tree->latencies =
+        copy_items(file, start + layout->latencies, tree->latency_count, sizeof *tree->latencies);
     if (tree->nodes && tree->cells && tree->latencies)
         return BASE_OK;
     shared_tree_free(tree);

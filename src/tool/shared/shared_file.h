@@ -1,16 +1,15 @@
 /* shared_file.h - tally's side of the memory that it shares with the agent in a target (wire_agent.h).
  *
- *   shared_file_begin    lays a new file out: control page, room for rows, regions; nobody reads it
- *                               yet
- *   shared_file_rows     an image's rows, once; then ..._module puts it into a table that ..._publish
- *                               makes valid
- *   shared_file_request  what a process asks; it waits, and goes on with ..._answer
- *   shared_file_read     the tree of one region, copied and checked
- *   shared_file_outlives when all processes that were heard of have ended: is another one left?
+ *   shared_file_begin     lays a new file out: control page, space for rows, regions; it is not read yet
+ *   shared_file_rows      an image's rows, once; then ..._module puts it into a table that ..._publish makes
+ *                         valid
+ *   shared_file_request   what a process asks; it waits, and goes on with ..._answer
+ *   shared_file_read      the tree of one region, copied and checked
+ *   shared_file_outlives  when all discovered processes have ended: is another one left?
  *
  * The target may write whatever it likes to the file. So tally keeps its own copy of everything it decides
- * by, asks the layout where things are and never the file, copies before it checks, and gives the file a seal
- * against being made shorter. Context: tool, one thread. */
+ * by, asks the layout where things are and never the file, copies before it checks, and gives the file a
+ * seal against being made shorter. Context: tool, one thread. */
 #ifndef SHARED_FILE_H
 #define SHARED_FILE_H
 
@@ -52,8 +51,8 @@ struct shared_file {
     uint64_t rows_offset, rows_size, rows_used, regions_offset;
     struct wire_agent_layout layout;
     uint32_t region_count;
-    bool committed; /* pages are made before they are touched */
-    bool nested;    /* the processes tell of themselves by numbers of another PID namespace than ours */
+    bool committed;                    /* pages are made before they are touched */
+    bool nested;                       /* the processes report numbers of another PID namespace than ours */
     struct wire_agent_module *modules; /* the table that is being made: WIRE_AGENT_MODULES */
     uint32_t module_count;
 };
@@ -61,15 +60,15 @@ struct shared_file {
 /* How many bytes such a file has; most of them are never written and cost nothing. */
 uint64_t shared_file_size(const struct shared_request *request);
 
-/* What a process maps of it at first (wire_agent.h): pieces, and how many bytes of addresses from the first one
- * to the end of all that they may become. */
+/* What a process maps of it at first (wire_agent.h): pieces, and how many bytes of addresses from the
+ * first one to the end of all that they may become. */
 struct shared_file_pieces {
     struct trace_inject_piece items[WIRE_AGENT_PARTS];
     size_t count;
     uint64_t span;
 };
 void shared_file_pieces(const struct shared_request *request, struct shared_file_pieces *pieces);
-/* What the agent is told of them; `control`: run-time address of the first one. */
+/* What is published of them to the agent; `control`: run-time address of the first one. */
 void shared_file_parameters(const struct shared_file *file, const struct shared_request *request,
                             uint64_t control, struct wire_agent_parameters *parameters);
 
@@ -79,11 +78,11 @@ int shared_file_begin(struct shared_file *file, int descriptor, const struct sha
 void shared_file_end(struct shared_file *file);
 
 /* Is there a process that has the file mapped? Ours lies elsewhere afterwards. 1: there is, or the kernel
- * could not tell for the moment. 0: none, and none can come: what is there may be read. On failure it is
+ * could not say for the moment. 0: none, and none can come: what is there may be read. On failure it is
  * mapped no more, and is to be ended. */
 int shared_file_outlives(struct shared_file *file, struct base_error *error);
 
-/* The processes, but for this one, that have the file mapped, as /proc tells: some 50 us a process of the
+/* The processes, but for this one, that have the file mapped, as /proc says: some 50 us a process of the
  * machine. malloc'ed. */
 bool shared_file_is_users(const struct shared_file *file, pid_t pid);
 size_t shared_file_users(const struct shared_file *file, pid_t **pids);
@@ -98,7 +97,7 @@ uint64_t shared_file_region(const struct shared_file *file, uint32_t index);
 
 #define SHARED_ROWS_UNIT 64
 /* Copies a blob of rows into the file; *offset is where, from the rows' beginning: a multiple of the unit,
- * never 0. BASE_ENOMEM: no room is left. */
+ * never 0. BASE_ENOMEM: no space is left. */
 int shared_file_rows(struct shared_file *file, const void *blob, uint64_t size, uint64_t *offset,
                      struct base_error *error);
 
@@ -110,29 +109,31 @@ void shared_file_publish(struct shared_file *file, uint32_t region);
 /* Region 0 is `pid`'s from now on; before the first hook. */
 void shared_file_take(struct shared_file *file, pid_t pid, uint64_t start_time);
 
-/* What single threads ask: enum wire_agent_request, those first that tell of what failed. */
+/* What single threads ask: enum wire_agent_request, those first that report what failed. */
 struct shared_asks {
     struct shared_ask {
         uint32_t tid, what;
     } items[WIRE_AGENT_ASKS];
     uint32_t count;
 };
-/* Takes what is asked: *asked bits of enum wire_agent_request, *asks who asks. False: nothing has been since the last answer. True: an
- * answer is due, with *sequence, also where nothing is left to do: who asks says what before it counts itself, so it may have been done
- * with the one before. */
+/* Takes what is asked: *asked bits of enum wire_agent_request, *asks the threads that ask. False: nothing
+ * has been since the last answer. True: an answer is due, with *sequence, also where nothing is left to
+ * do: a thread that asks writes what before it counts itself, so it may have been done with the one
+ * before. */
 bool shared_file_request(const struct shared_file *file, uint32_t region, uint32_t *asked, uint32_t *sequence,
                          struct shared_asks *asks);
 void shared_file_answer(struct shared_file *file, uint32_t region, uint32_t sequence);
 
-/* The region's process has ended, and everything is told: its tables give their memory back. Nobody takes it
- * again. */
+/* The region's process has ended, and everything is published: its tables give their memory back. It is
+ * not taken again. */
 void shared_file_forget(struct shared_file *file, uint32_t region);
 
-/* All that the region's process asks, and will ask, is answered: nobody waits in it, and it can be left. */
+/* All that the region's process asks, and will ask, is answered: no thread waits in it, and it can be
+ * left. */
 void shared_file_release(struct shared_file *file, uint32_t region);
-/* Nobody waits for us while we are stopped. */
+/* No thread waits for us while we are stopped. */
 void shared_file_suspend(struct shared_file *file, bool suspended);
-/* Nobody waits for us any more. */
+/* No thread waits for us any more. */
 void shared_file_leave(struct shared_file *file);
 
 /* Bytes that the file takes of the machine's memory. */
@@ -151,7 +152,7 @@ int shared_file_read(const struct shared_file *file, uint32_t region, struct sha
                      struct base_error *error);
 void shared_tree_free(struct shared_tree *tree);
 
-/* A figure of the tree as the profile can have it: a stranger may have written more. */
+/* A figure of the tree as the profile can have it: the target may have written more. */
 static inline int64_t shared_tree_figure(uint64_t value)
 {
     return value < INT64_MAX ? (int64_t)value : INT64_MAX;

@@ -39,7 +39,7 @@ void shared_heap_published_free(struct shared_heap_published *published)
     *published = (struct shared_heap_published){0};
 }
 
-struct telling {
+struct publication {
     struct shared_heap *heap;
     const struct shared_tree *tree;
     struct shared_heap_published *published;
@@ -55,50 +55,52 @@ struct telling {
 /* --- figures --- */
 
 /* What was released may be read a moment later than what was allocated. */
-static uint64_t less(uint64_t all, uint64_t one, uint64_t other)
+static uint64_t figure_less(uint64_t all, uint64_t one, uint64_t other)
 {
     uint64_t gone;
     return __builtin_add_overflow(one, other, &gone) || gone > all ? 0 : all - gone;
 }
 
 /* Where samples stand for others, more may be left than ever was: then what is gone is below 0. */
-static uint64_t left(const struct telling *telling, uint64_t all, uint64_t one, uint64_t other)
+static uint64_t figure_left(const struct publication *publication, uint64_t all, uint64_t one, uint64_t other)
 {
     uint64_t gone = one + other;
-    if (telling->tree->process.level && gone >> 63)
+    if (publication->tree->process.level && gone >> 63)
         return all < INT64_MAX && 0 - gone < INT64_MAX ? all - gone : INT64_MAX;
-    return less(all, one, other);
+    return figure_less(all, one, other);
 }
 
-static int64_t blocks(const struct telling *telling, uint64_t count)
+static int64_t blocks(const struct publication *publication, uint64_t count)
 {
-    uint64_t scale = telling->heap->sample_bytes ? WIRE_AGENT_SCALE : 1;
+    uint64_t scale = publication->heap->sample_bytes ? WIRE_AGENT_SCALE : 1;
     return shared_tree_figure(count / scale + (count % scale >= scale / 2 && scale > 1));
 }
 
-static void read_cell(const struct telling *telling, const struct wire_agent_cell *cell, int64_t *sums)
+static void read_cell(const struct publication *publication, const struct wire_agent_cell *cell,
+                      int64_t *sums)
 {
-    uint64_t live = left(telling, cell->total, cell->freed_own, cell->freed_other);
-    uint64_t live_count = left(telling, cell->count, cell->freed_own_count, cell->freed_other_count);
-    const struct wire_agent_process *process = &telling->tree->process;
+    uint64_t live = figure_left(publication, cell->total, cell->freed_own, cell->freed_other);
+    uint64_t live_count =
+        figure_left(publication, cell->count, cell->freed_own_count, cell->freed_other_count);
+    const struct wire_agent_process *process = &publication->tree->process;
     sums[PROFILE_HEAP_TOTAL] = shared_tree_figure(cell->total);
-    sums[PROFILE_HEAP_COUNT] = blocks(telling, cell->count);
+    sums[PROFILE_HEAP_COUNT] = blocks(publication, cell->count);
     sums[PROFILE_HEAP_PEAK] = shared_tree_figure(cell->peak_epoch == process->peak_epoch ? cell->peak : live);
     sums[PROFILE_HEAP_LIVE] = shared_tree_figure(live);
-    sums[PROFILE_HEAP_LIVE_COUNT] = blocks(telling, live_count);
-    sums[PROFILE_HEAP_TEMPORARY] = blocks(telling, cell->temporary);
+    sums[PROFILE_HEAP_LIVE_COUNT] = blocks(publication, live_count);
+    sums[PROFILE_HEAP_TEMPORARY] = blocks(publication, cell->temporary);
     sums[PROFILE_HEAP_LARGEST] = shared_tree_figure(cell->largest);
     sums[PROFILE_HEAP_MAX] = shared_tree_figure(cell->max);
-    sums[PROFILE_HEAP_AGE] = live_count && telling->now_ns > cell->live_since_ns
-                                 ? shared_tree_figure(telling->now_ns - cell->live_since_ns)
+    sums[PROFILE_HEAP_AGE] = live_count && publication->now_ns > cell->live_since_ns
+                                 ? shared_tree_figure(publication->now_ns - cell->live_since_ns)
                                  : 0;
 }
 
 /* How many equal samples would be as sure as `value` is: (sum of weights)^2 / sum of their squares (L.
  * Kish). */
-static uint64_t samples_of(const struct telling *telling, int64_t value, uint64_t variance)
+static uint64_t samples_of(const struct publication *publication, int64_t value, uint64_t variance)
 {
-    uint64_t bytes = telling->heap->sample_bytes;
+    uint64_t bytes = publication->heap->sample_bytes;
     double mean = (double)(bytes ? bytes : wire_agent_level_bytes(1)), sum = (double)value;
     double squares = (double)variance * mean * mean / 65536;
     double samples = squares > 0 ? sum * sum / squares : sum;
@@ -110,37 +112,39 @@ static bool is_maximum(int which)
     return which == PROFILE_HEAP_MAX || which == PROFILE_HEAP_LARGEST || which == PROFILE_HEAP_AGE;
 }
 
-static void count(const struct telling *telling, uint32_t node, int which, int64_t value, uint64_t samples)
+static void count_figure(const struct publication *publication, uint32_t node, int which, int64_t value,
+                         uint64_t samples)
 {
-    profile_count(telling->heap->profile, node, telling->thread, PROFILE_NO_CPU,
-                  telling->heap->counters[which], value, samples);
+    profile_count(publication->heap->profile, node, publication->thread, PROFILE_NO_CPU,
+                  publication->heap->counters[which], value, samples);
 }
 
 /* Several groups of threads at one stack: each had a maximum of its own, and no more than their sum was ever
  * there. */
-static int64_t sum_of_groups(struct telling *telling, uint32_t node, int64_t most)
+static int64_t sum_of_groups(struct publication *publication, uint32_t node, int64_t most)
 {
-    uint32_t index = base_map_find(&telling->peaks, node);
+    uint32_t index = base_map_find(&publication->peaks, node);
     if (index == BASE_MAP_NONE) {
-        index = (uint32_t)telling->peak_count;
-        if (!base_map_set(&telling->peaks, node, index))
+        index = (uint32_t)publication->peak_count;
+        if (!base_map_set(&publication->peaks, node, index))
             return most;
-        telling->peak_sums[telling->peak_count++] = 0;
+        publication->peak_sums[publication->peak_count++] = 0;
     }
-    int64_t *sum = &telling->peak_sums[index];
+    int64_t *sum = &publication->peak_sums[index];
     if (__builtin_add_overflow(*sum, most, sum))
         *sum = INT64_MAX;
     return *sum;
 }
 
-static void publish_maxima(struct telling *telling, uint32_t node, const int64_t *sums)
+static void publish_maxima(struct publication *publication, uint32_t node, const int64_t *sums)
 {
     if (sums[PROFILE_HEAP_MAX])
-        count(telling, node, PROFILE_HEAP_MAX, sum_of_groups(telling, node, sums[PROFILE_HEAP_MAX]), 1);
+        count_figure(publication, node, PROFILE_HEAP_MAX,
+                     sum_of_groups(publication, node, sums[PROFILE_HEAP_MAX]), 1);
     if (sums[PROFILE_HEAP_LARGEST])
-        count(telling, node, PROFILE_HEAP_LARGEST, sums[PROFILE_HEAP_LARGEST], 1);
+        count_figure(publication, node, PROFILE_HEAP_LARGEST, sums[PROFILE_HEAP_LARGEST], 1);
     if (sums[PROFILE_HEAP_AGE])
-        count(telling, node, PROFILE_HEAP_AGE, sums[PROFILE_HEAP_AGE], 1);
+        count_figure(publication, node, PROFILE_HEAP_AGE, sums[PROFILE_HEAP_AGE], 1);
 }
 
 /* What is not exact where the agent's tables were full (wire_agent_block.h: level). */
@@ -150,80 +154,81 @@ static bool is_estimate(int which)
            which == PROFILE_HEAP_MAX || which == PROFILE_HEAP_TEMPORARY;
 }
 
-static void publish_level(const struct telling *telling)
+static void publish_level(const struct publication *publication)
 {
-    for (int i = 0; i < PROFILE_HEAP_COUNTERS && telling->tree->process.level; i++)
+    for (int i = 0; i < PROFILE_HEAP_COUNTERS && publication->tree->process.level; i++)
         if (is_estimate(i))
-            profile_set_sampled(telling->heap->profile, telling->heap->counters[i]);
+            profile_set_sampled(publication->heap->profile, publication->heap->counters[i]);
 }
 
-/* Exact figures are of so many blocks; sampled ones as sure as so many samples. Of what was there at one
- * moment it is told when that is the last: samples cannot be taken back. */
-static uint64_t weight_of(const struct telling *telling, const struct wire_agent_cell *cell, int which,
-                          const int64_t *sums)
+/* Exact figures are of so many blocks; sampled ones as sure as so many samples. What was there at one
+ * moment is published when that is the last: samples cannot be taken back. */
+static uint64_t weight_of(const struct publication *publication, const struct wire_agent_cell *cell,
+                          int which, const int64_t *sums)
 {
     bool of_all = which == PROFILE_HEAP_TOTAL || which == PROFILE_HEAP_COUNT;
     bool of_live = which == PROFILE_HEAP_LIVE || which == PROFILE_HEAP_LIVE_COUNT;
-    if (!of_all && !telling->final)
+    if (!of_all && !publication->final)
         return 0;
-    if (!telling->heap->sample_bytes && !(cell->variance && is_estimate(which)))
+    if (!publication->heap->sample_bytes && !(cell->variance && is_estimate(which)))
         return (uint64_t)(of_all    ? sums[PROFILE_HEAP_COUNT]
                           : of_live ? sums[PROFILE_HEAP_LIVE_COUNT]
                                     : sums[which] != 0);
     if (!sums[which])
         return 0;
     if (of_live)
-        return samples_of(telling, sums[PROFILE_HEAP_LIVE], less(cell->variance, cell->freed_variance, 0));
-    return samples_of(telling, sums[PROFILE_HEAP_TOTAL], cell->variance);
+        return samples_of(publication, sums[PROFILE_HEAP_LIVE],
+                          figure_less(cell->variance, cell->freed_variance, 0));
+    return samples_of(publication, sums[PROFILE_HEAP_TOTAL], cell->variance);
 }
 
-static void publish_sums(struct telling *telling, uint32_t node, const struct wire_agent_cell *cell,
+static void publish_sums(struct publication *publication, uint32_t node, const struct wire_agent_cell *cell,
                          struct shared_heap_cell *published, const int64_t *sums)
 {
     for (int i = 0; i < PROFILE_HEAP_COUNTERS; i++) {
         if (is_maximum(i))
             continue;
-        uint64_t weight = weight_of(telling, cell, i, sums);
+        uint64_t weight = weight_of(publication, cell, i, sums);
         uint64_t more = weight > published->samples[i] ? weight - published->samples[i] : 0;
         if (sums[i] == published->sums[i] && !more)
             continue;
-        count(telling, node, i, sums[i] - published->sums[i], more);
+        count_figure(publication, node, i, sums[i] - published->sums[i], more);
         published->sums[i] = sums[i];
         published->samples[i] += more;
     }
 }
 
-static void publish_cell(struct telling *telling, uint32_t number)
+static void publish_cell(struct publication *publication, uint32_t number)
 {
-    const struct wire_agent_cell *cell = &telling->tree->cells[number];
+    const struct wire_agent_cell *cell = &publication->tree->cells[number];
     int64_t sums[PROFILE_HEAP_COUNTERS] = {0};
-    uint32_t node = cell->count ? shared_nodes_find(&telling->nodes, cell->node, WIRE_AGENT_HEAP) : 0;
+    uint32_t node = cell->count ? shared_nodes_find(&publication->nodes, cell->node, WIRE_AGENT_HEAP) : 0;
     if (!node)
         return;
-    read_cell(telling, cell, sums);
-    publish_sums(telling, node, cell, &telling->published->cells[number], sums);
-    if (telling->final)
-        publish_maxima(telling, node, sums);
+    read_cell(publication, cell, sums);
+    publish_sums(publication, node, cell, &publication->published->cells[number], sums);
+    if (publication->final)
+        publish_maxima(publication, node, sums);
 }
 
 /* --- losses --- */
 
 /* Changes of mapped memory that were written down, and that no thread will make any more. */
-static uint64_t unmade_changes(const struct telling *telling)
+static uint64_t unmade_changes(const struct publication *publication)
 {
-    uint32_t waiting = telling->tree->process.range_waiting;
-    if (!telling->final)
+    uint32_t waiting = publication->tree->process.range_waiting;
+    if (!publication->final)
         return 0;
     return waiting < WIRE_AGENT_CHANGES ? waiting : WIRE_AGENT_CHANGES;
 }
 
-static uint64_t lost_now(const struct telling *telling, int number)
+static uint64_t lost_now(const struct publication *publication, int number)
 {
-    uint64_t losses = telling->tree->process.losses[number];
-    return number == WIRE_AGENT_LOSS_NO_RANGE ? losses + unmade_changes(telling) : losses;
+    uint64_t losses = publication->tree->process.losses[number];
+    return number == WIRE_AGENT_LOSS_NO_RANGE ? losses + unmade_changes(publication) : losses;
 }
 
-static void publish_losses(struct telling *telling)
+static void publish_losses(struct publication *publication)
 {
     static const unsigned reasons[WIRE_AGENT_LOSSES] = {
         [WIRE_AGENT_LOSS_INTERRUPTED] = WIRE_LOSS_AGENT_INTERRUPTED,
@@ -264,20 +269,21 @@ static void publish_losses(struct telling *telling)
         [WIRE_AGENT_LOSS_FRAME_POINTER] = WIRE_LOSS_FRAME_POINTER,
     };
     for (int i = 0; i < WIRE_AGENT_LOSSES; i++) {
-        uint64_t now = lost_now(telling, i), *published = &telling->published->losses[i];
-        unsigned reason = telling->heap->samples_only && of_samples[i] ? of_samples[i] : (unsigned)reasons[i];
+        uint64_t now = lost_now(publication, i), *published = &publication->published->losses[i];
+        unsigned reason =
+            publication->heap->samples_only && of_samples[i] ? of_samples[i] : (unsigned)reasons[i];
         if (reason && now > *published)
-            profile_lose(telling->heap->profile, reason, now - *published);
+            profile_lose(publication->heap->profile, reason, now - *published);
         *published = now > *published ? now : *published;
     }
 }
 
 /* --- all of it --- */
 
-static bool make_room(struct telling *telling)
+static bool make_room(struct publication *publication)
 {
-    struct shared_heap_published *published = telling->published;
-    size_t cells = (size_t)telling->tree->cell_count + 1;
+    struct shared_heap_published *published = publication->published;
+    size_t cells = (size_t)publication->tree->cell_count + 1;
     if (cells > published->cell_count) {
         struct shared_heap_cell *more = realloc(published->cells, cells * sizeof *more);
         if (!more)
@@ -286,47 +292,47 @@ static bool make_room(struct telling *telling)
         published->cells = more;
         published->cell_count = cells;
     }
-    telling->peak_sums = telling->final ? calloc(cells, sizeof *telling->peak_sums) : NULL;
-    return shared_nodes_begin(&telling->nodes) && (telling->peak_sums || !telling->final);
+    publication->peak_sums = publication->final ? calloc(cells, sizeof *publication->peak_sums) : NULL;
+    return shared_nodes_begin(&publication->nodes) && (publication->peak_sums || !publication->final);
 }
 
-static void publish_peak(const struct telling *telling)
+static void publish_peak(const struct publication *publication)
 {
-    const struct wire_agent_process *process = &telling->tree->process;
+    const struct wire_agent_process *process = &publication->tree->process;
     uint64_t when =
-        process->peak_ns && process->peak_ns < telling->now_ns ? process->peak_ns : telling->now_ns;
+        process->peak_ns && process->peak_ns < publication->now_ns ? process->peak_ns : publication->now_ns;
     if (process->peak > 0)
-        profile_set_peak(telling->heap->profile, telling->process, telling->heap->counters[PROFILE_HEAP_PEAK],
-                         process->peak, when);
+        profile_set_peak(publication->heap->profile, publication->process,
+                         publication->heap->counters[PROFILE_HEAP_PEAK], process->peak, when);
 }
 
 int shared_heap_publish(struct shared_heap *heap, const struct shared_tree *tree,
                         struct shared_heap_published *published, uint32_t process, uint32_t thread,
                         uint64_t now_ns, bool final, struct base_error *error)
 {
-    struct telling telling = {.heap = heap,
-                              .tree = tree,
-                              .published = published,
-                              .process = process,
-                              .thread = thread,
-                              .now_ns = now_ns,
-                              .final = final,
-                              .nodes = {.profile = heap->profile,
-                                        .tree = tree,
-                                        .cookies = heap->cookies,
-                                        .cookie_count = heap->cookie_count,
-                                        .special_unknown = heap->special_unknown}};
-    bool counted = heap->counters[PROFILE_HEAP_TOTAL] != 0, room = !counted || make_room(&telling);
+    struct publication publication = {.heap = heap,
+                                      .tree = tree,
+                                      .published = published,
+                                      .process = process,
+                                      .thread = thread,
+                                      .now_ns = now_ns,
+                                      .final = final,
+                                      .nodes = {.profile = heap->profile,
+                                                .tree = tree,
+                                                .cookies = heap->cookies,
+                                                .cookie_count = heap->cookie_count,
+                                                .special_unknown = heap->special_unknown}};
+    bool counted = heap->counters[PROFILE_HEAP_TOTAL] != 0, room = !counted || make_room(&publication);
     for (uint32_t i = 1; counted && room && i <= tree->cell_count; i++)
-        publish_cell(&telling, i);
+        publish_cell(&publication, i);
     if (counted && room) {
-        publish_level(&telling);
-        publish_peak(&telling);
+        publish_level(&publication);
+        publish_peak(&publication);
     }
     if (room)
-        publish_losses(&telling);
-    shared_nodes_end(&telling.nodes);
-    free(telling.peak_sums);
-    base_map_free(&telling.peaks);
+        publish_losses(&publication);
+    shared_nodes_end(&publication.nodes);
+    free(publication.peak_sums);
+    base_map_free(&publication.peaks);
     return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory for what the agent counted");
 }

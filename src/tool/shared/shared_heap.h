@@ -1,11 +1,11 @@
 /* shared_heap.h - from what the agent counted in a process to counters of the profile's tree.
  *
- * Stacks become nodes by shared_nodes.h. Told again and again, only differences are added; what is no
- * sum is told at the end alone (heap.max, heap.largest, heap.live.age, and how many blocks are behind live
- * bytes).
+ * Stacks become nodes by shared_nodes.h. Published again and again, only differences are added; what is no
+ * sum is published at the end alone (heap.max, heap.largest, heap.live.age, and how many blocks are behind
+ * live bytes).
  *
- * The tree comes from a stranger's memory: whatever it says, indices stay within bounds, a circle ends, and
- * figures that cannot be become 0 or the largest that can. Context: tool, one thread. */
+ * The target may have written anything into the tree: whatever it says, indices stay within bounds, a cycle
+ * ends, and figures that cannot be become 0 or the largest that can. Context: tool, one thread. */
 #ifndef SHARED_HEAP_H
 #define SHARED_HEAP_H
 
@@ -25,11 +25,12 @@ struct shared_heap {
     uint32_t special_unknown;                 /* the address of what is in no module */
     const struct shared_cookie *cookies;
     size_t cookie_count;
-    bool
-        samples_only; /* the agent takes samples of time and nothing else: what is lost of stacks is told as of other samples */
+    /* the agent takes samples of time and nothing else: what is lost of stacks is published as of other
+     * samples */
+    bool samples_only;
 };
 
-/* What was told of a process so far. Zero it first. */
+/* What was published of a process so far. Zero it first. */
 struct shared_heap_published {
     struct shared_heap_cell *cells; /* by the number of the agent's cell */
     size_t cell_count;
@@ -39,11 +40,11 @@ struct shared_heap_published {
 int shared_heap_init(struct shared_heap *heap, struct profile *profile, uint64_t sample_bytes,
                      struct base_error *error);
 
-/* Memory is not counted: what is told are losses alone. */
+/* Memory is not counted: only losses are published. */
 int shared_heap_init_idle(struct shared_heap *heap, struct profile *profile, struct base_error *error);
 
-/* Adds what a tree has more than was told. `thread` is the profile's number for all threads of the process,
- * `process` the process's, `now_ns` since the start of the recording. */
+/* Adds what a tree has more than was published. `thread` is the profile's number for all threads of the
+ * process, `process` the process's, `now_ns` since the start of the recording. */
 int shared_heap_publish(struct shared_heap *heap, const struct shared_tree *tree,
                         struct shared_heap_published *published, uint32_t process, uint32_t thread,
                         uint64_t now_ns, bool final, struct base_error *error);

@@ -40,8 +40,8 @@ static uint64_t sum_of(const struct wire_agent_latency *it, double ns_of_tick)
     return ns < 9e18 ? (uint64_t)(ns + 0.5) : INT64_MAX;
 }
 
-static bool publish(struct profile *profile, uint32_t latency, const struct wire_agent_latency *it,
-                    struct shared_latency_item *published, double ns_of_tick)
+static bool publish_histogram(struct profile *profile, uint32_t latency, const struct wire_agent_latency *it,
+                              struct shared_latency_item *published, double ns_of_tick)
 {
     uint64_t sum = sum_of(it, ns_of_tick);
     for (uint32_t i = 0; i < WIRE_LATENCY_BUCKETS; i++) {
@@ -68,7 +68,7 @@ int shared_latency_publish(struct shared_nodes *nodes, struct shared_latency_pub
             continue;
         uint32_t address = shared_nodes_address(nodes, it->cookie, it->function),
                  latency = profile_latency(nodes->profile, process, address);
-        good = latency && publish(nodes->profile, latency, it, &published->items[i], ns_of_tick);
+        good = latency && publish_histogram(nodes->profile, latency, it, &published->items[i], ns_of_tick);
     }
     return good ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory for how long calls took");
 }

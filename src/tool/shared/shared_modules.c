@@ -74,8 +74,8 @@ static bool is_image(const struct shared_file *file, const struct sample_images 
     return mapping->path[0] == '/' || !strcmp(mapping->path, "[vdso]");
 }
 
-/* What is special about an image, where functions are timed. Its symbols and its code are searched once: each object that a process loads
- * asks for all of them again. */
+/* What is special about an image, where functions are timed. Its symbols and its code are searched once:
+ * each object that a process loads asks for all of them again. */
 static void look_at_stacks(struct sample_image *image, struct wire_agent_module *module,
                            struct shared_stacks *stacks)
 {
@@ -95,9 +95,9 @@ static void look_at_stacks(struct sample_image *image, struct wire_agent_module 
     snprintf(stacks->unwinder, sizeof stacks->unwinder, "%s", elf_image_name(image->elf));
 }
 
-static bool add(struct shared_file *file, pid_t pid, const struct proc_mapping *mapping,
-                struct sample_images *images, struct shared_cookies *cookies, struct base_map *rows,
-                struct shared_stacks *stacks)
+static bool add_module(struct shared_file *file, pid_t pid, const struct proc_mapping *mapping,
+                       struct sample_images *images, struct shared_cookies *cookies, struct base_map *rows,
+                       struct shared_stacks *stacks)
 {
     const struct sample_image_key key = key_of(mapping);
     uint32_t index = sample_images_find(images, &key);
@@ -128,7 +128,7 @@ int shared_modules(struct shared_file *file, uint32_t region, pid_t pid, struct 
     shared_file_modules(file);
     for (size_t i = 0; i < maps.count && result == BASE_OK; i++)
         if (is_image(file, images, &maps.items[i]) &&
-            !add(file, pid, &maps.items[i], images, cookies, rows, stacks))
+            !add_module(file, pid, &maps.items[i], images, cookies, rows, stacks))
             result = base_fail(error, BASE_ENOMEM, "too many objects are mapped for the agent");
     proc_maps_free(&maps);
     if (result == BASE_OK)

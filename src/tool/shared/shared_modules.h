@@ -27,10 +27,10 @@ struct shared_stacks {
     char unwinder[256]; /* the name of the last image that has one; or "" */
 };
 
-/* Reads what `pid` has mapped and publishes it to region `region`. `stacks`: NULL where it does not matter.
- * `rows` maps images to where their rows are in this file; zero it first, base_map_free it with the file.
- * Images whose rows find no room have none: their frames end stacks, as a counted loss of the agent's.
- * BASE_ENOTFOUND: the process is gone. */
+/* Reads what `pid` has mapped and publishes it to region `region`. `stacks`: NULL where it does not
+ * matter. `rows` maps images to where their rows are in this file; zero it first, base_map_free it with
+ * the file. Images whose rows find no space have none: their frames end stacks, as a counted loss of the
+ * agent's. BASE_ENOTFOUND: the process is gone. */
 int shared_modules(struct shared_file *file, uint32_t region, pid_t pid, struct sample_images *images,
                    struct shared_cookies *cookies, struct base_map *rows, struct shared_stacks *stacks,
                    struct base_error *error);

@@ -34,8 +34,8 @@ static uint32_t address_of(const struct shared_nodes *nodes, const struct wire_a
 
 /* The nodes from `number` to its root, the root not included; false with *count past the most when there is
  * no end. The root's collector goes to *collector. */
-static bool climb(const struct shared_nodes *nodes, uint32_t number, uint32_t *stack, size_t *count,
-                  uint64_t *collector)
+static bool climb_tree(const struct shared_nodes *nodes, uint32_t number, uint32_t *stack, size_t *count,
+                       uint64_t *collector)
 {
     const struct shared_tree *tree = nodes->tree;
     *count = 0;
@@ -60,7 +60,7 @@ uint32_t shared_nodes_find(struct shared_nodes *nodes, uint64_t number, enum wir
     uint32_t stack[STACK_MOST], node = 0;
     uint64_t of = 0;
     size_t count;
-    if (number > nodes->tree->node_count || !climb(nodes, (uint32_t)number, stack, &count, &of) ||
+    if (number > nodes->tree->node_count || !climb_tree(nodes, (uint32_t)number, stack, &count, &of) ||
         of != collector)
         return 0;
     for (size_t i = count; i-- > 0;) {

@@ -1,8 +1,8 @@
 /* shared_nodes.h - from the agent's tree in a process to nodes of the profile's tree.
  *
  * Stacks become nodes as those of samples do: a return address minus one, in the image that was mapped there
- * when the agent met it (the module's cookie says which). The tree comes from a stranger's memory: indices
- * stay within bounds, and a circle ends. Context: tool, one thread. */
+ * when the agent met it (the module's cookie says which). The target may have written anything into the
+ * tree: indices stay within bounds, and a cycle ends. Context: tool, one thread. */
 #ifndef SHARED_NODES_H
 #define SHARED_NODES_H
 
@@ -35,8 +35,8 @@ uint32_t shared_nodes_address(const struct shared_nodes *nodes, uint32_t cookie,
 bool shared_nodes_begin(struct shared_nodes *nodes);
 void shared_nodes_end(struct shared_nodes *nodes);
 
-/* The profile's node of the agent's `number` below a root of `collector`; 0: it is of another one, damaged,
- * or memory ran out. */
+/* The profile's node of the agent's `number` below a root of `collector`; 0: it is of another one,
+ * corrupt, or memory ran out. */
 uint32_t shared_nodes_find(struct shared_nodes *nodes, uint64_t number, enum wire_agent_collector collector);
 
 #endif

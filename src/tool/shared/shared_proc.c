@@ -67,7 +67,7 @@ static bool has_thread(pid_t pid, pid_t inside)
     return found;
 }
 
-static pid_t find(const struct shared_file *file, pid_t first, pid_t inside)
+static pid_t find_process(const struct shared_file *file, pid_t first, pid_t inside)
 {
     pid_t *pids, found = 0;
     if (first && has_thread(first, inside))
@@ -87,7 +87,7 @@ pid_t shared_proc_outside(struct shared_file *file, pid_t first, uint32_t *numbe
     file->nested |= inside == 1;
     if (!file->nested)
         return first ? shared_proc_of_thread(inside) : inside;
-    pid_t found = find(file, first, inside);
+    pid_t found = find_process(file, first, inside);
     if (found && !first)
         *number = (uint32_t)found;
     return found;

@@ -1,4 +1,4 @@
-/* shared_proc.h - what /proc tells of a process. Context: tool. */
+/* shared_proc.h - what /proc says of a process. Context: tool. */
 #ifndef SHARED_PROC_H
 #define SHARED_PROC_H
 
@@ -17,10 +17,10 @@ pid_t shared_proc_inside(pid_t pid, pid_t tid);
 /* Is its PID namespace another one than that of our /proc? */
 bool shared_proc_is_nested(pid_t pid);
 
-/* The process of a thread that told by the agent of itself as *number; `first` (0: nobody) is asked before
- * all others. In a container, or below an unshare, such a number is a stranger's here: then only those count
- * that have the family's file mapped. 0: there is none, any more. Else, with `first` 0, *number is what the
- * process is here from now on. */
+/* The process of a thread that the agent reported as *number; `first` (0: none) is asked before all
+ * others. In a container, or below an unshare, such a number is another process's here: then only those
+ * count that have the group's file mapped. 0: there is none, any more. Else, with `first` 0, *number is
+ * what the process is here from now on. */
 pid_t shared_proc_outside(struct shared_file *file, pid_t first, uint32_t *number);
 
 #endif

@@ -11,8 +11,8 @@
 #include "proc_target.h"
 #include "trace_frames.h"
 
-/* A return address lies behind a call, never at a range's first byte: that is a pointer to the function, such as the program's entry leaves
- * on the stack. */
+/* A return address lies behind a call, never at a range's first byte: a word with that value is a pointer to
+ * the function, such as the program's entry leaves on the stack. */
 static bool returns_to(const struct trace_step_range *ranges, size_t count, uint64_t word)
 {
     return trace_step_is_within(ranges, count, word) && trace_step_is_within(ranges, count, word - 1);
@@ -27,11 +27,13 @@ static int check_thread(const struct trace_stop_thread *thread, const struct tra
     if (thread->life & ~finished)
         return base_fail(error, BASE_EBUSY, "thread %d is not ready", thread->tid);
     if (trace_step_is_within(ranges, count, thread->pc))
-        return base_fail(error, BASE_EBUSY, "thread %d is about to give birth", thread->tid);
+        return base_fail(error, BASE_EBUSY, "thread %d is about to create a thread or a process",
+                         thread->tid);
     size_t held = proc_target_stack(thread->process, thread->sp, words, size);
     for (size_t i = 0; i < held; i++)
         if (returns_to(ranges, count, words[i]))
-            return base_fail(error, BASE_EBUSY, "thread %d comes back to where births are", thread->tid);
+            return base_fail(error, BASE_EBUSY,
+                             "thread %d returns into code that creates threads or processes", thread->tid);
     if (held == 0)
         return base_fail(error, BASE_EBUSY, "the stack of thread %d cannot be read", thread->tid);
     return BASE_OK;
@@ -73,12 +75,13 @@ static bool yama_forbids(void)
     return known && scope > 0;
 }
 
-bool trace_detach_may_come_back(pid_t pid)
+bool trace_detach_may_reattach(pid_t pid)
 {
     char path[64];
     struct stat status;
     if (has_capability())
         return true;
     snprintf(path, sizeof path, "/proc/%d", pid);
-    return !yama_forbids() && !stat(path, &status) && status.st_uid == geteuid(); /* root's: not dumpable */
+    return !yama_forbids() && !stat(path, &status) &&
+           status.st_uid == geteuid(); /* owned by root: the process is not dumpable */
 }

@@ -1,12 +1,12 @@
-/* trace_detach.h - may a process that is held be let go without being missed (trace_follow.h), and is it still
- * the same?
+/* trace_detach.h - may a held process be detached (trace_follow.h) without a thread or process being created
+ * unobserved, and could it be reattached?
  *
- * A thread on its way to a birth must not be let go, since nobody would hear of it. It is on its way when its
- * pc is in one of the ranges that the caller names, or comes back there: then its stack has a word that leads
- * there - a return address, or the pc in a signal's frame. Stacks are read from sp up, as far as threads are
- * few; a word that only looks like one keeps the process held, which harms nobody. A range's first byte is a
- * function's address, and no word that leads back. Private to trace_follow_detach.c and helper_work.c.
- * Context: helper. */
+ * A thread on its way to creating one must not be detached, since nobody would be notified. It is on its way
+ * when its pc is in one of the ranges that the caller names, or returns there: then its stack has a word that
+ * points there - a return address, or the pc in a signal's frame. Stacks are read from sp up, up to a size
+ * that depends on how many threads there are (trace_frames_size); a word that only looks like a return
+ * address keeps the process attached, which does no harm. A range's first byte is a function's address, and
+ * no return address. Private to trace_follow_detach.c and helper_work.c. Context: helper. */
 #ifndef TRACE_DETACH_H
 #define TRACE_DETACH_H
 
@@ -21,8 +21,8 @@
 int trace_detach_check(const struct trace_follow_space *space, const struct trace_step_range *ranges,
                        size_t count, struct base_error *error);
 
-/* May a process that nobody traces be taken by the caller, as far as can be told before: with CAP_SYS_PTRACE,
- * or where there is no Yama in the way and the process is dumpable. */
-bool trace_detach_may_come_back(pid_t pid);
+/* May the caller seize a process that nobody traces, as far as can be known beforehand? With CAP_SYS_PTRACE,
+ * or where Yama does not restrict it and the process is dumpable. */
+bool trace_detach_may_reattach(pid_t pid);
 
 #endif

@@ -1,30 +1,33 @@
-/* trace_follow.h - the helper's side of following (helper_trace.h): who lives, in whose memory, with which gs
- * base.
+/* trace_follow.h - the helper's side of following (helper_trace.h): which threads live, in which address
+ * space, with which gs base.
  *
- * A *space* is a memory and all threads in it, of one process or of several (vfork, CLONE_VM): it is what is
- * held, written and given gs bases to. It is built around a trace_stop, the engine that stops threads; this
- * is its follower.
+ * A *space* is an address space and all threads in it, of one process or of several (vfork, CLONE_VM): it is
+ * what is held, written and given gs bases to. It is built around a trace_stop, the engine that stops
+ * threads; this is its follower. *Held*: all its threads are stopped for tally.
  *
- * Births. The kernel tells of a new task twice, in either order: its creator stops (PTRACE_EVENT_CLONE ...:
- * *announced*) and goes on at once, and the task itself traps before its first instruction. What traps
- * unannounced waits as an *orphan*. Only when both came it is *born*: given its gs base, or held. A creator
- * that is killed announces nothing: after ORPHAN_MS /proc must tell whose child it is. A child that is killed
- * may have ended before it is announced. Who forked stands until the child has trapped: what it does next is
- * told after the child, which is a copy of the memory as it was.
+ * Creation. The kernel reports a new task twice, in either order: its creator stops (PTRACE_EVENT_CLONE ...:
+ * *announced*) and goes on at once, and the task itself traps before its first instruction. A task that traps
+ * unannounced waits as an *orphan*. Only when both have come it counts as *created*: it is given its gs base,
+ * or held. A creator that is killed announces nothing: after ORPHAN_NS /proc says whose child the orphan is.
+ * A child that is killed may have ended before it is announced. The thread that forked stays stopped until
+ * the child has trapped: what it does next is reported after the child, which is a copy of the memory as it
+ * was.
  *
- * Execs. All other threads have ended and were waited for before the kernel tells of an exec, under the
- * number of the process; who called it has lost its own. The process moves to a new space, is continued into
- * the trap, and stands there with nothing of execve left to finish, so that calls can be injected.
+ * Execs. All other threads have ended and were waited for before the kernel reports an exec, under the number
+ * of the process; the calling thread has lost its own. The process moves to a new space, is continued into
+ * the trap, and is stopped there with nothing of execve left to finish, so that calls can be injected.
  *
- * Leaving. Only a thread in the trap can be detached: what must leave is interrupted and marked, and goes at
- * its next trap.
+ * Leaving. Only a thread in the trap can be detached: the threads of a process that is left are interrupted
+ * and marked, and each is detached at its next trap.
  *
- * Freed children. Each process can have one tracer, so what a tracer starts is not kept by us. A vfork child
- * that was let go runs in a memory that is followed, for a short time: it is waited for before that is held.
+ * Detached children. Each process can have one tracer, so the children of a tracer are detached from ours. A
+ * vfork child that is detached runs in a followed space for a short time: it is waited for before that space
+ * is held.
  *
- * Loose. A space with one process can be let go for a while: its threads are detached, and kept in the tables
- * with their gs. A pidfd tells of the process's end. Any hold takes the threads again first. That nothing is
- * born meanwhile is for others to see to (plan_creation.h); what was is found by the next hold, as a stranger.
+ * Detached spaces. A space with one process can be detached for a while: its threads are detached, and kept
+ * in the tables with their gs. A pidfd reports the process's end. Any hold reattaches the threads first. The
+ * caller ensures that no thread or process is created meanwhile (plan_creation.h); a thread that was is
+ * reported by the next hold as TRACE_FOUND.
  *
  * Context: helper, one thread. Events gather in `events`; the owner takes them. `broken`: memory ran out, the
  * owner must end. */
@@ -43,20 +46,20 @@
 #include "trace_step.h"
 #include "trace_stop.h"
 
-/* Notes of a thread, trace_stop_thread.life. */
+/* Marks of a thread, trace_stop_thread.life. Those that keep it stopped: NEW, NEEDS, WAITS, FORKS. */
 enum trace_follow_life {
-    TRACE_FOLLOW_KNOWN = 1,           /* seized on purpose, or born; without it: found by a stop */
-    TRACE_FOLLOW_NEWBORN = 2,         /* its first trap has not been answered */
-    TRACE_FOLLOW_UNANNOUNCED = 4,     /* its creator has not told of it */
+    TRACE_FOLLOW_KNOWN = 1,           /* seized on purpose, or created; without it: found by a stop */
+    TRACE_FOLLOW_NEW = 2,             /* its first trap has not been answered */
+    TRACE_FOLLOW_UNANNOUNCED = 4,     /* its creator has not announced it */
     TRACE_FOLLOW_VFORKED = 8,         /* uses its sleeping creator's gs */
-    TRACE_FOLLOW_NEEDS = 16,          /* stands: no gs was left */
-    TRACE_FOLLOW_WAITS = 32,          /* stands, or will: it created one that NEEDS */
+    TRACE_FOLLOW_NEEDS = 16,          /* stopped: the pool was empty */
+    TRACE_FOLLOW_WAITS = 32,          /* stopped, or about to: it created one that NEEDS */
     TRACE_FOLLOW_EXECED = 64,         /* on its way from PTRACE_EVENT_EXEC to the trap */
-    TRACE_FOLLOW_SET_GS = 128,        /* at the next trap */
-    TRACE_FOLLOW_LEAVING = 256,       /* at the next trap */
+    TRACE_FOLLOW_SET_GS = 128,        /* its gs is written at the next trap */
+    TRACE_FOLLOW_LEAVING = 256,       /* is detached at the next trap */
     TRACE_FOLLOW_FORKED = 512,        /* first of a new process with memory of its own */
-    TRACE_FOLLOW_FORKS = 1024,        /* stands, or will, until its fork child has trapped */
-    TRACE_FOLLOW_KEEPS_FORKER = 2048, /* or, of that child, until it has been let go */
+    TRACE_FOLLOW_FORKS = 1024,        /* stopped, or about to, until its fork child has trapped */
+    TRACE_FOLLOW_KEEPS_FORKER = 2048, /* of that child: its creator FORKS until the child is detached */
 };
 
 struct trace_follow_space {
@@ -67,21 +70,22 @@ struct trace_follow_space {
     size_t pool_first, pool_count, pool_capacity;
     uint64_t exit_write, exit_value; /* address 0: none */
     uint64_t held_since, need_since; /* monotonic ns; need_since 0: none needs */
-    bool impatient;                  /* let go because no step came */
+    bool timed_out;                  /* resumed because no request came */
     bool detached;
-    int detached_file;       /* a pidfd while loose */
-    uint64_t detached_image; /* tells one image of the process from another; 0: not known */
+    int detached_file;       /* a pidfd while detached */
+    uint64_t detached_image; /* distinguishes one image of the process from another; 0: not known */
     uint64_t detached_since; /* monotonic ns */
 };
 
 struct trace_follow_process {
     pid_t pid, parent;
-    bool leaving; /* nothing is told of it */
-    bool frees;   /* its children are let go */
+    bool leaving;           /* no event reports it */
+    bool detaches_children; /* its children are detached at creation */
     struct trace_follow_space *space;
     uint64_t since; /* monotonic ns */
-    uint64_t
-        ending_since; /* its first thread stands in its exit, for tally to look at the memory; 0: it does not */
+    /* When its first thread was stopped in its exit, for tally to look at the memory; 0: it is not. Monotonic
+     * ns. */
+    uint64_t ending_since;
     struct trace_cost cost;
 };
 
@@ -104,24 +108,25 @@ struct trace_follow {
     pid_t expected; /* the last thread whose creation was announced; it may have trapped since, or ended */
     bool urgent;    /* there is an event that should not wait */
     struct trace_cost total;
-    int ends; /* epoll: the pidfds of loose processes; -1: there is none */
+    int ends; /* epoll: the pidfds of detached processes; -1: there is none */
     bool broken;
 };
 
 /* `follow` must not move afterwards. */
 void trace_follow_begin(struct trace_follow *follow);
 
-/* Writes farewells, detaches all that stands, and forgets everything. What runs is detached by the kernel
- * when the calling thread ends, which must be soon. */
+/* Writes the values of exit_write, detaches all stopped threads, and frees everything. Running threads are
+ * detached by the kernel when the calling thread ends, which must be soon. */
 void trace_follow_end(struct trace_follow *follow);
 
 /* trace_stop_awaits, of all. */
 bool trace_follow_awaits(const struct trace_follow *follow);
 
-/* What waitpid(-1) said. BASE_ENOTFOUND: of a thread that nobody here knows, and it is no new one. */
+/* Handles what waitpid(-1) reported. BASE_ENOTFOUND: the thread is in no space; it is kept as an orphan if it
+ * is stopped. */
 int trace_follow_take(struct trace_follow *follow, pid_t tid, int status);
 
-/* What time brings; to be called when waitpid had nothing more. `deadline`: what waits for tally since before
+/* Handles timeouts; to be called when waitpid had nothing more. `deadline`: what waits for tally since before
  * that time goes on; *ended becomes true when something did. Returns whether there is anything to wait for
  * but signals. */
 bool trace_follow_poll(struct trace_follow *follow, uint64_t deadline, bool *ended);
@@ -136,26 +141,26 @@ int trace_follow_hold(struct trace_follow *follow, struct trace_follow_space *sp
                       struct base_error *error);
 void trace_follow_release(struct trace_follow *follow, struct trace_follow_space *space);
 
-/* Holds the space and lets it go, unless a thread is, or comes back, where `ranges` are: BASE_EBUSY, and it
- * runs on. */
+/* Holds the space and detaches it, unless a thread is in `ranges`, or returns there: BASE_EBUSY, and it runs
+ * on, traced. */
 int trace_follow_detach(struct trace_follow *follow, struct trace_follow_space *space,
                         const struct trace_step_range *ranges, size_t count, struct base_error *error);
-/* Takes it again; its threads go on. BASE_ENOTFOUND: it ended, or is another image now; its events are
- * told. */
+/* Seizes its threads again, without stopping them. BASE_ENOTFOUND: it has ended, or runs another image; the
+ * events say so. */
 int trace_follow_reattach(struct trace_follow *follow, struct trace_follow_space *space,
                           struct base_error *error);
-/* Tells of loose processes that have ended. To be called when `ends` is readable. */
-void trace_follow_look_for_ends(struct trace_follow *follow);
+/* Reports detached processes that have ended. To be called when `ends` is readable. */
+void trace_follow_poll_ends(struct trace_follow *follow);
 
-/* From now on: ends of first threads are told before they happen. */
+/* From now on the ends of first threads are reported before they happen (TRACE_ENDING). */
 void trace_follow_report_endings(struct trace_follow *follow);
 void trace_follow_let_end(struct trace_follow_process *process);
 
-/* Children of its present image are let go before their first instruction: those with memory of their own by
- * the owner, while their creator stands, and vfork's at once. */
-void trace_follow_free_children(struct trace_follow_process *process);
+/* Children of its present image are detached before their first instruction: those with memory of their own
+ * by the owner, while their creator is stopped, and vfork's at once. */
+void trace_follow_detach_children(struct trace_follow_process *process);
 
-/* Of a process, or of all that are and were: pid 0. False: it is not followed. */
+/* Of a process, or, with pid 0, of all that are and were followed. False: the process is not followed. */
 bool trace_follow_cost(const struct trace_follow *follow, pid_t pid, struct trace_cost *cost);
 
 int trace_follow_give(struct trace_follow *follow, struct trace_follow_space *space, const uint64_t *gs,

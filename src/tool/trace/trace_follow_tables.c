@@ -1,4 +1,5 @@
-/* Who is followed, in which memory, and what is told of them. */
+/* The tables: which processes are followed, in which spaces their threads are, and the events that report
+ * them. */
 #include "base_clock.h"
 #include "trace_follow_inside.h"
 
@@ -38,6 +39,33 @@ struct trace_follow_process *trace_follow_add_process(struct trace_follow *follo
     struct trace_follow_process *process = &follow->processes[follow->process_count++];
     *process = (struct trace_follow_process){.pid = pid, .space = space, .since = base_clock_now()};
     return process;
+}
+
+struct trace_follow_process *trace_follow_owner(struct trace_follow *follow,
+                                                const struct trace_follow_space *space)
+{
+    struct trace_follow_process *owner = NULL;
+    for (size_t i = 0; i < follow->process_count; i++) {
+        if (follow->processes[i].space != space)
+            continue;
+        if (owner)
+            return NULL;
+        owner = &follow->processes[i];
+    }
+    return owner;
+}
+
+void trace_follow_end_detached(struct trace_follow *follow, struct trace_follow_space *space)
+{
+    uint64_t spent = space->detached ? base_clock_now() - space->detached_since : 0;
+    if (!space->detached)
+        return;
+    for (size_t i = 0; i < follow->process_count; i++)
+        if (follow->processes[i].space == space)
+            follow->processes[i].cost.detached_ns += spent;
+    follow->total.detached_ns += spent;
+    close(space->detached_file);
+    space->detached = false;
 }
 
 void trace_follow_drop_process(struct trace_follow *follow, struct trace_follow_process *process)
@@ -110,6 +138,12 @@ bool trace_follow_has_thread(const struct trace_follow_space *space, pid_t proce
     return false;
 }
 
+pid_t trace_follow_parent_of(const struct trace_follow *follow, const struct trace_stop_thread *thread)
+{
+    const struct trace_follow_process *process = trace_follow_process(follow, thread->process);
+    return thread->tid == thread->process && process ? process->parent : thread->process;
+}
+
 /* --- events --- */
 
 void trace_follow_emit(struct trace_follow *follow, const struct trace_event *event)
@@ -139,6 +173,6 @@ void trace_follow_thread_ended(struct trace_follow *follow, struct trace_stop_th
     uint32_t life = thread->life;
     thread->state = TRACE_STOP_GONE;
     thread->life = 0;
-    if (!(life & (TRACE_FOLLOW_NEWBORN | TRACE_FOLLOW_LEAVING | TRACE_FOLLOW_EXECED)))
+    if (!(life & (TRACE_FOLLOW_NEW | TRACE_FOLLOW_LEAVING | TRACE_FOLLOW_EXECED)))
         trace_follow_emit_thread(follow, TRACE_EXITED, thread, 0);
 }

@@ -14,8 +14,8 @@ size_t trace_frames_size(size_t thread_count)
     return thread_count > THREADS_MANY ? STACK_FEW : STACK_MOST;
 }
 
-/* Who looks at the frames of a thread. */
-struct looking {
+/* A search for frames. */
+struct frame_search {
     trace_frames_take *take;
     void *context;
     uint64_t *words;
@@ -23,11 +23,11 @@ struct looking {
 };
 
 /* *sp: another stack that a handler on this one has interrupted; 0: none. */
-static int look_at_stack(const struct looking *looking, pid_t pid, uint64_t *sp, struct base_error *error)
+static int search_stack(const struct frame_search *search, pid_t pid, uint64_t *sp, struct base_error *error)
 {
-    const uint64_t *words = looking->words;
+    const uint64_t *words = search->words;
     uint64_t start = *sp & ~UINT64_C(7);
-    size_t count = proc_target_stack(pid, start, looking->words, looking->size);
+    size_t count = proc_target_stack(pid, start, search->words, search->size);
     int result = BASE_OK;
     *sp = 0;
     for (size_t i = 0; i < count && result == BASE_OK; i++) {
@@ -38,14 +38,14 @@ static int look_at_stack(const struct looking *looking, pid_t pid, uint64_t *sp,
                                           count - i > FRAME_FPU ? pc[FRAME_FPU] : 0};
         if (frame.sp - start >= count * sizeof *words)
             *sp = frame.sp;
-        result = looking->take(looking->context, &frame, error);
+        result = search->take(search->context, &frame, error);
     }
     return result;
 }
 
-/* Of one that sleeps in the kernel, in a system call or for a page, /proc tells the sp. */
-static int look_at_thread(const struct looking *looking, const struct trace_stop_thread *thread,
-                          struct base_error *error)
+/* The sp of a thread that sleeps in the kernel, in a system call or for a page, is known from /proc. */
+static int search_thread(const struct frame_search *search, const struct trace_stop_thread *thread,
+                         struct base_error *error)
 {
     struct proc_target_call call = {.sp = thread->sp};
     int result = BASE_OK;
@@ -55,7 +55,7 @@ static int look_at_thread(const struct looking *looking, const struct trace_stop
         proc_target_call(thread->process, thread->tid, &call);
     uint64_t sp = call.sp;
     for (unsigned i = 0; i < STACKS && sp != 0 && result == BASE_OK; i++)
-        result = look_at_stack(looking, thread->process, &sp, error);
+        result = search_stack(search, thread->process, &sp, error);
     return result;
 }
 
@@ -63,10 +63,10 @@ int trace_frames_each(const struct trace_stop_thread *threads, size_t count, tra
                       void *context, struct base_error *error)
 {
     size_t size = trace_frames_size(count);
-    struct looking looking = {take, context, malloc(size), size};
-    int result = looking.words != NULL ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+    struct frame_search search = {take, context, malloc(size), size};
+    int result = search.words != NULL ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
     for (size_t i = 0; i < count && result == BASE_OK; i++)
-        result = look_at_thread(&looking, &threads[i], error);
-    free(looking.words);
+        result = search_thread(&search, &threads[i], error);
+    free(search.words);
     return result;
 }

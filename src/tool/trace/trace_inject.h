@@ -1,23 +1,22 @@
 /* trace_inject.h - system calls made in the name of a stopped process.
  *
  * One stopped thread's registers are pointed at a `syscall` instruction that the process has anyway (in its
- * vDSO or any text), it makes that one call, and its registers are put back before it runs an instruction of
+ * vDSO or any text), it makes that one call, and its registers are restored before it runs an instruction of
  * the program:
  *
- *   trap          registers saved; set to the call, with orig_rax -1 so that no interrupted call is restarted
- *   PTRACE_SYSCALL -> stop on entry -> PTRACE_SYSCALL -> stop on exit: the answer is read, the registers put
- *   back
- *   INTERRUPT, CONT -> trap again: the thread stands where it stood, inside the kernel's signal code, which
- *   restarts the
- *                 interrupted system call when the thread is let go (-ERESTART* in rax, the number in
- *                 orig_rax)
- *                 (of calls that follow one another only after the last: trace_inject_chain)
+ *   trap             The registers are saved, and set to the call, with orig_rax -1 so that no interrupted
+ *                    call is restarted.
+ *   PTRACE_SYSCALL   Stop at the entry.
+ *   PTRACE_SYSCALL   Stop at the exit: the answer is read, and the registers are restored.
+ *   INTERRUPT, CONT  Trap again: the thread is where it was, inside the kernel's signal code, which restarts
+ *                    the interrupted system call when the thread is resumed (-ERESTART* in rax, the number in
+ *                    orig_rax). Of chained calls only after the last one: trace_inject_chain.
  *
- * A signal that comes before the entry is delivered in the old place, and the call is made anew; where they
- * come too fast for that, they are blocked until the entry (PTRACE_SETSIGMASK). Calls do not
- * touch vector registers. A restartable sequence that the thread was in (rseq) is put back too, so that it is
- * aborted as it should be. What must not be interrupted by the end of *this* process is the way from the
- * first line to the last, some 50 us: the helper (helper.h) is who makes it.
+ * A signal that comes before the entry is delivered at the old place, and the call is made anew; where they
+ * come too fast for that, they are blocked until the entry (PTRACE_SETSIGMASK). Calls do not touch vector
+ * registers. A restartable sequence that the thread was in (rseq) is restored too, so that it is aborted as
+ * it should be. From the first line to the last, some 50 us, *this* process must not end: therefore the
+ * helper (helper.h) does it.
  *
  * Context: helper, between trace_stop_begin and _end. Source: ptrace(2), arch/x86/kernel/signal.c,
  * rseq(2). */
@@ -38,7 +37,7 @@
 /* All that a call changes in the thread and that the program would see. */
 struct trace_inject_place {
     struct user_regs_struct registers;
-    uint64_t rseq_cs_at, rseq_cs; /* 0: the thread has no rseq, or the kernel does not tell */
+    uint64_t rseq_cs_at, rseq_cs; /* 0: the thread has no rseq, or the kernel does not say */
 };
 
 struct trace_inject {
@@ -49,7 +48,7 @@ struct trace_inject {
     struct proc_maps maps; /* as they were when it was opened */
     struct trace_seccomp seccomp;
     bool chained; /* calls follow one another: the thread stays at the exit of the last one */
-    bool inside;  /* it stands there, and was at `place` */
+    bool inside;  /* it is stopped there, and was at `place` */
     struct trace_inject_place place;
 };
 
@@ -57,18 +56,18 @@ struct trace_inject {
  * sleep in the kernel (vfork): try again later. BASE_EPERMISSION: seccomp. */
 int trace_inject_open(struct trace_inject *inject, struct trace_stop *stop, struct trace_memory *memory,
                       struct base_error *error);
-/* The same, with a thread of `process` alone: for calls that are about more than memory. BASE_EBUSY too when
- * none of it stands. */
+/* The same, with a thread of `process` only: for calls that concern more than memory. BASE_EBUSY too when
+ * none of its threads is stopped. */
 int trace_inject_open_in(struct trace_inject *inject, struct trace_stop *stop, struct trace_memory *memory,
                          pid_t process, struct base_error *error);
 void trace_inject_close(struct trace_inject *inject);
 
-/* From here on, and until trace_inject_settle, a call begins where the last one ended, and the thread is in
- * its trap only then: of four calls a third of the stops is saved. Between them nothing but memory is looked
- * at. What goes wrong puts it back as always. */
+/* From here on, and until trace_inject_settle, a call begins where the last one ended, and the thread returns
+ * to its trap only at the end: for four calls that saves a third of the stops. Between them only memory may
+ * be read and written. After a failure the thread is restored as always. */
 void trace_inject_chain(struct trace_inject *inject);
-/* The thread is in its trap again, as it was, or it is gone. Comes before trace_inject_close, whatever has
- * failed. */
+/* The thread is in its trap again, as it was, or it is gone. To be called before trace_inject_close, whatever
+ * has failed. */
 int trace_inject_settle(struct trace_inject *inject, struct base_error *error);
 
 /* Makes one call; `name` is for messages. BASE_OK: it was made, *answer is what it answered (-errno on
@@ -76,7 +75,7 @@ int trace_inject_settle(struct trace_inject *inject, struct base_error *error);
 int trace_inject_call(struct trace_inject *inject, const char *name, long number, const uint64_t arguments[6],
                       int64_t *answer, struct base_error *error);
 
-/* --- calls that are needed; failures of the call itself are errors with the reason --- */
+/* --- calls that must succeed; failures of the call itself are errors with the reason --- */
 
 /* Exactly at `address`, or it fails: nothing that is mapped is replaced. `file` is a descriptor of the target
  * for a shared mapping, or -1 for private memory. */
@@ -84,7 +83,7 @@ int trace_inject_map(struct trace_inject *inject, uint64_t address, uint64_t siz
                      struct base_error *error);
 int trace_inject_unmap(struct trace_inject *inject, uint64_t address, uint64_t size,
                        struct base_error *error);
-/* The process's own copies of pages of a private mapping go, and the file's come in their place. */
+/* Drops the process's own copies of pages of a private mapping (MADV_DONTNEED): it has the file's again. */
 int trace_inject_give_back(struct trace_inject *inject, uint64_t address, uint64_t size,
                            struct base_error *error);
 /* Private pages that are zeros in a child of fork (MADV_WIPEONFORK, Linux 4.14). */
@@ -92,51 +91,53 @@ int trace_inject_wipe(struct trace_inject *inject, uint64_t address, uint64_t si
 int trace_inject_protect(struct trace_inject *inject, uint64_t address, uint64_t size, int protection,
                          struct base_error *error);
 
-/* Memory of `size` bytes (zeros) shared with us: made in the target with memfd_create under `name` (so
- * /proc/PID/maps tells whose it is), opened from outside through /proc/PID/fd - which needs no common mount
- * or PID namespace, where a path to our own /proc would - mapped at `address` with `protection`, and closed
- * in the target: no descriptor stays. *file is ours; the caller closes it. On failure nothing stays in the
- * target. */
-int trace_inject_share(struct trace_inject *inject, const char *name, uint64_t address, uint64_t size,
-                       int protection, int *file, struct base_error *error);
+/* --- memory that the target shares with us (trace_inject_share.c) --- */
 
-/* Further bytes of the same file, that can be read and written: behind the others, or right before them. */
+/* Further bytes of the same file, that can be read and written: behind the others, or right before them. In
+ * the file they come last. */
 struct trace_inject_data {
-    uint64_t size; /* whole pages */
+    uint64_t size; /* whole pages; 0: none */
     bool first;
 };
 
-/* The same with data: four calls instead of six. In the file it comes last. */
-int trace_inject_share_both(struct trace_inject *inject, const char *name, uint64_t address, uint64_t size,
-                            int protection, struct trace_inject_data data, int *file,
-                            struct base_error *error);
-
-/* A piece of a file that is mapped, which can be read and written: `offset` bytes into the file, at `at` bytes
- * behind the address that all pieces are given from; whole pages. */
+/* A piece of the file that is mapped; whole pages. */
 struct trace_inject_piece {
-    uint64_t at, offset, size;
+    uint64_t at, offset, size; /* at: bytes behind `address`; offset: in the file */
     uint64_t is_own; /* 1: a private mapping, of which the process, and each child, has its own copy */
 };
-
-/* The same, but a file of `size` bytes is made and only pieces of it are mapped. Nothing is mapped between
- * them. */
-int trace_inject_share_pieces(struct trace_inject *inject, const char *name, uint64_t address, uint64_t size,
-                              const struct trace_inject_piece *pieces, size_t count, int *file,
-                              struct base_error *error);
 
 /* A word that new memory holds from the first moment at which the target can reach it. */
 struct trace_inject_word {
     uint64_t offset, value; /* offset: bytes, from the start of the memory */
 };
 
-/* The same in place of what trace_inject_share mapped there under the same name; BASE_EUSAGE if anything else
- * is mapped there, or nothing. On failure what was there stays. Code of the target may go through pointers in
- * that memory at once, and we may die at any instant: the words are written before it is mapped. */
-int trace_inject_reshare(struct trace_inject *inject, const char *name, uint64_t address, uint64_t size,
-                         int protection, const struct trace_inject_word *words, size_t count, int *file,
+struct trace_inject_shared {
+    const char *name;       /* of the memfd: /proc/PID/maps shows by it whose the memory is */
+    uint64_t address, size; /* size: of the file, without `data` */
+    int protection;
+    struct trace_inject_data data;
+    const struct trace_inject_piece
+        *pieces; /* only these are mapped, and nothing between them; NULL: all is */
+    size_t piece_count;
+    const struct trace_inject_word *words; /* written before anything is mapped */
+    size_t word_count;
+};
+
+/* Zeros, but for `words`, shared with us: made in the target with memfd_create, opened from outside through
+ * /proc/PID/fd - which needs no common mount or PID namespace, where a path to our own /proc would - mapped
+ * at `address`, and closed in the target: no descriptor stays. *file is ours; the caller closes it. On
+ * failure nothing stays in the target. */
+int trace_inject_share(struct trace_inject *inject, const struct trace_inject_shared *shared, int *file,
+                       struct base_error *error);
+
+/* The same in place of what trace_inject_share mapped there under the same name, without data and pieces;
+ * BASE_EUSAGE if anything else is mapped there, or nothing. On failure what was there stays. Code of the
+ * target may follow pointers in that memory at once, and we may be killed at any instant: therefore the words
+ * are written before it is mapped. */
+int trace_inject_reshare(struct trace_inject *inject, const struct trace_inject_shared *shared, int *file,
                          struct base_error *error);
 
-/* The target's mappings, read through a thread that lives. */
+/* The target's mappings, read through a living thread. */
 int trace_inject_maps(const struct trace_inject *inject, struct proc_maps *maps, struct base_error *error);
 
 #endif

@@ -10,7 +10,8 @@
 
 #define JUMP 0xe9 /* and 32 bits of distance from its end */
 
-/* Of what a signal's frame points to as saved of the FPU: struct _fpx_sw_bytes, in its first 512 bytes (uapi/asm/sigcontext.h). */
+/* In the FPU state that a signal's frame points to: struct _fpx_sw_bytes, in its first 512 bytes
+ * (uapi/asm/sigcontext.h). */
 enum { FRAME_MOST = 4096, FPU_MAGIC_AT = 464 };
 
 enum { LENGTH = 5 };
@@ -24,7 +25,7 @@ struct jumps {
     size_t count, capacity;
 };
 
-/* --- what goes --- */
+/* --- jumps that the changes remove --- */
 
 static int add_jump(struct jumps *jumps, uint64_t address, const uint8_t *bytes, struct base_error *error)
 {
@@ -36,7 +37,8 @@ static int add_jump(struct jumps *jumps, uint64_t address, const uint8_t *bytes,
     return BASE_OK;
 }
 
-/* A byte within another instruction may look like a jump; no pc leads there. What lies behind the change is read from memory. */
+/* A byte within another instruction may look like a jump; no pc points there. Bytes behind the change are
+ * read from memory. */
 static int find_in_change(struct jumps *jumps, struct trace_memory *memory,
                           const struct trace_memory_change *change, bool on, struct base_error *error)
 {
@@ -73,7 +75,7 @@ static int find_jumps(struct jumps *jumps, struct trace_memory *memory,
     return result;
 }
 
-/* Most words of a stack are outside of all of them. */
+/* Most words of a stack are outside of all jumps: the quick test comes first. */
 static const struct jump *jump_at(const struct jumps *jumps, uint64_t address)
 {
     const struct jump key = {address, 0};
@@ -82,10 +84,10 @@ static const struct jump *jump_at(const struct jumps *jumps, uint64_t address)
     return bsearch(&key, jumps->items, jumps->count, sizeof key, by_address);
 }
 
-/* --- who is there --- */
+/* --- threads that are on such a jump, or return to it --- */
 
-/* A thread inside a system call comes back behind the instruction of the call, where no padding is; and were its pc moved, the kernel
- * could not restart the call, which it does by going back from there. */
+/* A thread inside a system call returns behind the call's instruction, where no padding is; and if its pc
+ * were moved, the kernel could not restart the call, which it does by stepping the pc back. */
 static int move_thread(struct trace_stop *stop, const struct trace_stop_thread *thread, uint64_t destination,
                        struct base_error *error)
 {
@@ -97,37 +99,37 @@ static int move_thread(struct trace_stop *stop, const struct trace_stop_thread *
     return trace_stop_write(stop, thread->tid, &registers, error);
 }
 
-/* Who looks for frames to move. */
-struct moving {
+/* For move_frame. */
+struct frame_move {
     const struct jumps *jumps;
     struct trace_memory *memory;
     pid_t pid;
 };
 
-/* What lies behind the end of a stack may look like a frame; and of a frame whose handler has returned, words may be left. Only one whose
- * saved registers of the FPU are where it says, a little above, is written. */
+/* What lies behind the end of a stack may look like a frame, and words may be left of a frame whose handler
+ * has returned. Only a frame whose saved FPU state is where it says, a little above, is written. */
 static int move_frame(void *context, const struct trace_frame *frame, struct base_error *error)
 {
-    const struct moving *moving = context;
-    const struct jump *jump = jump_at(moving->jumps, frame->pc);
+    const struct frame_move *move = context;
+    const struct jump *jump = jump_at(move->jumps, frame->pc);
     uint32_t magic = 0;
     if (!jump || frame->fpu - frame->at >= FRAME_MOST ||
-        proc_target_read(moving->pid, frame->fpu + FPU_MAGIC_AT, &magic, sizeof magic) != sizeof magic ||
+        proc_target_read(move->pid, frame->fpu + FPU_MAGIC_AT, &magic, sizeof magic) != sizeof magic ||
         magic != FP_XSTATE_MAGIC1)
         return BASE_OK;
-    return trace_memory_write(moving->memory, frame->at, &jump->destination, sizeof jump->destination, error);
+    return trace_memory_write(move->memory, frame->at, &jump->destination, sizeof jump->destination, error);
 }
 
-static int leave_standing(struct trace_stop *stop, const struct trace_stop_thread *thread,
-                          const struct jumps *jumps, struct base_error *error)
+static int move_stopped_thread(struct trace_stop *stop, const struct trace_stop_thread *thread,
+                               const struct jumps *jumps, struct base_error *error)
 {
     const struct jump *jump = jump_at(jumps, thread->pc);
     return jump ? move_thread(stop, thread, jump->destination, error) : BASE_OK;
 }
 
-/* It waits for the page that it stands on, say, and has no registers to write. */
-static int leave_asleep(const struct trace_stop_thread *thread, const struct proc_target_call *call,
-                        const struct jumps *jumps, struct base_error *error)
+/* It may wait for the page that its pc is on, for example; its registers cannot be written. */
+static int refuse_sleeping_thread(const struct trace_stop_thread *thread, const struct proc_target_call *call,
+                                  const struct jumps *jumps, struct base_error *error)
 {
     if (call->number >= 0 || !jump_at(jumps, call->pc))
         return BASE_OK;
@@ -135,15 +137,15 @@ static int leave_asleep(const struct trace_stop_thread *thread, const struct pro
                      thread->tid);
 }
 
-static int leave_thread(struct trace_stop *stop, const struct trace_stop_thread *thread,
-                        const struct jumps *jumps, struct base_error *error)
+static int move_off_jump(struct trace_stop *stop, const struct trace_stop_thread *thread,
+                         const struct jumps *jumps, struct base_error *error)
 {
     struct proc_target_call call;
     if (thread->state == TRACE_STOP_STOPPED)
-        return leave_standing(stop, thread, jumps, error);
+        return move_stopped_thread(stop, thread, jumps, error);
     bool asleep =
         thread->state == TRACE_STOP_KERNEL && !proc_target_call(thread->process, thread->tid, &call);
-    return asleep ? leave_asleep(thread, &call, jumps, error) : BASE_OK;
+    return asleep ? refuse_sleeping_thread(thread, &call, jumps, error) : BASE_OK;
 }
 
 int trace_jumps_leave(struct trace_stop *stop, struct trace_memory *memory,
@@ -154,10 +156,10 @@ int trace_jumps_leave(struct trace_stop *stop, struct trace_memory *memory,
     int result = find_jumps(&jumps, memory, changes, count, on, error);
     bool some = jumps.count != 0;
     for (size_t i = 0; i < stop->count && some && result == BASE_OK; i++)
-        result = leave_thread(stop, &stop->threads[i], &jumps, error);
+        result = move_off_jump(stop, &stop->threads[i], &jumps, error);
     if (some && result == BASE_OK)
         result = trace_frames_each(stop->threads, stop->count, move_frame,
-                                   &(struct moving){&jumps, memory, stop->pid}, error);
+                                   &(struct frame_move){&jumps, memory, stop->pid}, error);
     free(jumps.items);
     return result;
 }

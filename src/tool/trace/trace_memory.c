@@ -1,13 +1,13 @@
 /* Applying goes through the changes twice: first everything is read and compared, then it is read again,
  * changed and written. Keeping what was read would take as much memory as the target's text, and fresh memory
- * costs more than reading what the processor has just seen. Nobody but other tracers' tools writes in
- * between. What was there before is known without a copy: each change says so, and bytes between changes are
+ * costs more than reading what the processor has just seen. Only tools of other tracers could write in
+ * between. The bytes before are known without a copy: each change has them, and bytes between changes are
  * written as they were read.
  *
- * Of a long list the target waits for copies of its pages, which the kernel makes as they are written to:
- * several threads write parts of it at once. Only the first way of writing serves them, since a tracer is one
- * thread, and what fails they leave to that one: it goes through the whole list by itself, finds what is
- * wrong, and puts back what they have written. */
+ * With a long list the target waits for copies of its pages, which the kernel makes as they are written to:
+ * therefore several threads write parts of the list at once. Only the first way of writing works for them,
+ * since the kernel knows a tracer by its thread. When a part fails, the tracing thread goes through the whole
+ * list by itself, finds what is wrong, and restores what they have written. */
 #include "trace_memory.h"
 
 #include <errno.h>
@@ -25,10 +25,10 @@
 #define PAGE   4096u
 #define WAYS   3u
 #define WORD   sizeof(long)
-#define TRIES  3      /* of putting back */
-#define WINDOW 65536u /* bytes that are looked at together */
+#define TRIES  3      /* of restoring */
+#define WINDOW 65536u /* bytes that are read together */
 #define PARTS  16u    /* of a long list */
-#define LONG   8192u  /* changes: fewer are written sooner than a thread begins */
+#define LONG   8192u  /* changes: fewer are written faster than threads start */
 
 int trace_memory_open(struct trace_memory *memory, pid_t tid, struct base_error *error)
 {
@@ -47,7 +47,7 @@ void trace_memory_close(struct trace_memory *memory)
     memory->file = -1;
 }
 
-/* --- ways of reading and writing; each returns how much it did, or -1 --- */
+/* --- ways of reading and writing; each way of writing returns how much it wrote, or -1 --- */
 
 int trace_memory_read(const struct trace_memory *memory, uint64_t address, void *bytes, size_t size,
                       struct base_error *error)
@@ -138,7 +138,7 @@ struct window {
 };
 
 /* What is done with every window, one after the other, in one buffer. */
-struct change {
+struct change_job {
     struct trace_memory *memory;
     const struct trace_memory_change *changes;
     size_t count;
@@ -157,15 +157,15 @@ static uint64_t end_of(const struct trace_memory_change *change)
     return change->address + change->length;
 }
 
-static bool is_sensible(const struct trace_memory_change *change)
+static bool has_valid_range(const struct trace_memory_change *change)
 {
     return change->length != 0 && change->length <= TRACE_MEMORY_BYTES && end_of(change) >= change->address;
 }
 
-/* The first change that has no sensible length or does not lie behind the one before; `to`: all do. */
+/* The first change that has an invalid length or does not lie behind the one before; `to`: there is none. */
 static size_t first_wrong(const struct trace_memory_change *changes, size_t from, size_t to)
 {
-    while (from < to && is_sensible(&changes[from]) &&
+    while (from < to && has_valid_range(&changes[from]) &&
            (from == 0 || end_of(&changes[from - 1]) <= changes[from].address))
         from++;
     return from;
@@ -180,13 +180,13 @@ static int check_list(struct trace_memory_change *changes, size_t count, struct 
     }
     return wrong == count
                ? BASE_OK
-               : base_fail(error, BASE_EUSAGE, "changes at 0x%llx overlap or have no sensible length",
+               : base_fail(error, BASE_EUSAGE, "changes at 0x%llx overlap or have an invalid length",
                            (unsigned long long)changes[wrong].address);
 }
 
 /* The changes from index `from` on that begin in the same or in neighbouring pages, as far as the buffer
  * goes. Between two of them nothing is read that might not be there. */
-static struct window window_at(const struct change *all, size_t from)
+static struct window window_at(const struct change_job *all, size_t from)
 {
     const struct trace_memory_change *first = &all->changes[from];
     struct window window = {.changes = first, .count = 1, .address = first->address};
@@ -200,18 +200,18 @@ static struct window window_at(const struct change *all, size_t from)
     return window;
 }
 
-static const uint8_t *wanted(const struct trace_memory_change *change, bool back)
+static const uint8_t *expected_bytes(const struct trace_memory_change *change, bool back)
 {
     return back ? change->after : change->before;
 }
 
-static const uint8_t *made(const struct trace_memory_change *change, bool back)
+static const uint8_t *written_bytes(const struct trace_memory_change *change, bool back)
 {
     return back ? change->before : change->after;
 }
 
-/* Nobody runs another program while we hold him, so that the quicker way leads to the same memory. */
-static int read_window(const struct change *all, const struct window *window, struct base_error *error)
+/* The process runs no other program while it is held, so that the quicker call reads the same memory. */
+static int read_window(const struct change_job *all, const struct window *window, struct base_error *error)
 {
     struct iovec here = {all->bytes, window->size},
                  there = {(void *)(uintptr_t)window->address, window->size};
@@ -221,17 +221,18 @@ static int read_window(const struct change *all, const struct window *window, st
 }
 
 /* The first change that does not find the bytes it expects, `back` or forth; the count: all do. */
-static size_t first_other(const struct change *all, const struct window *window, bool back)
+static size_t first_other(const struct change_job *all, const struct window *window, bool back)
 {
     for (size_t i = 0; i < window->count; i++) {
         const struct trace_memory_change *change = &window->changes[i];
-        if (memcmp(all->bytes + (change->address - window->address), wanted(change, back), change->length))
+        if (memcmp(all->bytes + (change->address - window->address), expected_bytes(change, back),
+                   change->length))
             return i;
     }
     return window->count;
 }
 
-static int compare(const struct change *all, size_t *differs, struct base_error *error)
+static int compare_all(const struct change_job *all, size_t *differs, struct base_error *error)
 {
     for (size_t from = 0; from < all->count;) {
         struct window window = window_at(all, from);
@@ -264,7 +265,7 @@ static size_t run_from(const struct window *window, size_t at)
 }
 
 /* Writes the window as it is in the buffer. */
-static int write_window(const struct change *all, const struct window *window, struct base_error *error)
+static int write_window(const struct change_job *all, const struct window *window, struct base_error *error)
 {
     int result = BASE_OK;
     for (size_t at = 0, end; at < window->count && result == BASE_OK; at = end) {
@@ -276,24 +277,24 @@ static int write_window(const struct change *all, const struct window *window, s
     return result;
 }
 
-static void enter(const struct change *all, const struct window *window, bool back)
+static void enter_changes(const struct change_job *all, const struct window *window, bool back)
 {
     for (size_t i = 0; i < window->count; i++) {
         const struct trace_memory_change *change = &window->changes[i];
-        memcpy(all->bytes + (change->address - window->address), made(change, back), change->length);
+        memcpy(all->bytes + (change->address - window->address), written_bytes(change, back), change->length);
     }
 }
 
-/* What cannot be read is not written either: the buffer would hold other bytes than those between the
+/* A window that cannot be read is not written either: the buffer would not hold the bytes between the
  * changes. */
-static int put_back_window(const struct change *all, const struct window *window)
+static int restore_window(const struct change_job *all, const struct window *window)
 {
     for (int try = 0; try <= TRIES; try++) {
         bool known = read_window(all, window, NULL) == BASE_OK;
         if (known && first_other(all, window, all->back) == window->count)
             return BASE_OK;
         if (known && try < TRIES) {
-            enter(all, window, !all->back);
+            enter_changes(all, window, !all->back);
             write_window(all, window, NULL);
         }
     }
@@ -302,12 +303,12 @@ static int put_back_window(const struct change *all, const struct window *window
 
 /* The first `count` changes become what they were. The last of them may never have been made, and not be
  * writable. */
-static int put_back(const struct change *all, size_t count)
+static int restore_changes(const struct change_job *all, size_t count)
 {
     int worst = BASE_OK;
     for (size_t from = 0; from < count;) {
         struct window window = window_at(all, from);
-        int result = put_back_window(all, &window);
+        int result = restore_window(all, &window);
         worst = result < 0 ? result : worst;
         from += window.count;
     }
@@ -315,14 +316,14 @@ static int put_back(const struct change *all, size_t count)
 }
 
 /* *reached: which of the changes may be made. */
-static int write_all(const struct change *all, size_t *reached, struct base_error *error)
+static int write_all(const struct change_job *all, size_t *reached, struct base_error *error)
 {
     int result = BASE_OK;
     for (size_t from = 0; from < all->count && result == BASE_OK; *reached = from) {
         struct window window = window_at(all, from);
         result = read_window(all, &window, error);
         if (result == BASE_OK) {
-            enter(all, &window, all->back);
+            enter_changes(all, &window, all->back);
             result = write_window(all, &window, error);
         }
         from += window.count;
@@ -330,13 +331,13 @@ static int write_all(const struct change *all, size_t *reached, struct base_erro
     return result;
 }
 
-/* --- together --- */
+/* --- several threads --- */
 
-/* What is done with a part; where it stopped is nobody's business. */
-typedef int part_work(const struct change *part, size_t *reached, struct base_error *error);
+/* What is done with a part; *reached is not used. */
+typedef int part_work(const struct change_job *part, size_t *reached, struct base_error *error);
 
 struct parts {
-    const struct change *all;
+    const struct change_job *all;
     part_work *work;
     bool fine[PARTS];
 };
@@ -346,17 +347,17 @@ static uint8_t *make_buffer(void)
     return malloc(WINDOW + TRACE_MEMORY_BYTES);
 }
 
-static int look_over(const struct change *part, size_t *differs, struct base_error *error)
+static int check_part(const struct change_job *part, size_t *differs, struct base_error *error)
 {
     if (first_wrong(part->changes, 0, part->count) < part->count)
         return BASE_EUSAGE;
-    return compare(part, differs, error);
+    return compare_all(part, differs, error);
 }
 
-static void do_part(void *context, size_t number)
+static void run_part(void *context, size_t number)
 {
     struct parts *parts = context;
-    struct change part = *parts->all;
+    struct change_job part = *parts->all;
     size_t from = part.count * number / PARTS, to = part.count * (number + 1) / PARTS, reached;
     bool follows = from == 0 || end_of(&part.changes[from - 1]) <= part.changes[from].address;
     part.changes += from;
@@ -366,46 +367,46 @@ static void do_part(void *context, size_t number)
     free(part.bytes);
 }
 
-/* False: the list is too short for that, or something went wrong, and a part of the work may be done. */
-static bool do_together(const struct change *all, part_work *work)
+/* False: the list is too short for threads, or something failed, and a part of the work may be done. */
+static bool run_parts(const struct change_job *all, part_work *work)
 {
     struct parts parts = {.all = all, .work = work};
     bool fine = all->count >= LONG;
     if (fine)
-        base_pool(PARTS, do_part, &parts);
+        base_pool(PARTS, run_part, &parts);
     for (unsigned i = 0; i < PARTS && fine; i++)
         fine = parts.fine[i];
     return fine;
 }
 
-/* --- all of it --- */
+/* --- the whole list --- */
 
-static int make(const struct change *all, struct base_error *error)
+static int make_changes(const struct change_job *all, struct base_error *error)
 {
-    if (do_together(all, write_all))
+    if (run_parts(all, write_all))
         return BASE_OK;
     size_t reached = 0;
     int result = write_all(all, &reached, error);
-    if (result == BASE_OK || put_back(all, all->count >= LONG ? all->count : reached) == BASE_OK)
+    if (result == BASE_OK || restore_changes(all, all->count >= LONG ? all->count : reached) == BASE_OK)
         return result;
-    return base_fail_context(error, result, "a part of the changes is made and cannot be put back");
+    return base_fail_context(error, result, "a part of the changes is made and cannot be undone");
 }
 
-static int change(struct trace_memory *memory, struct trace_memory_change *changes, size_t count, bool back,
-                  size_t *differs, struct base_error *error)
+static int change_memory(struct trace_memory *memory, struct trace_memory_change *changes, size_t count,
+                         bool back, size_t *differs, struct base_error *error)
 {
-    struct change all = {.memory = memory, .changes = changes, .count = count, .back = back};
+    struct change_job all = {.memory = memory, .changes = changes, .count = count, .back = back};
     all.bytes = make_buffer();
     if (!all.bytes)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     int result = BASE_OK;
-    if (!do_together(&all, look_over)) {
+    if (!run_parts(&all, check_part)) {
         result = check_list(changes, count, error);
         if (result == BASE_OK)
-            result = compare(&all, differs, error);
+            result = compare_all(&all, differs, error);
     }
     if (result == BASE_OK)
-        result = make(&all, error);
+        result = make_changes(&all, error);
     free(all.bytes);
     return result;
 }
@@ -413,13 +414,13 @@ static int change(struct trace_memory *memory, struct trace_memory_change *chang
 int trace_memory_apply(struct trace_memory *memory, struct trace_memory_change *changes, size_t count,
                        size_t *differs, struct base_error *error)
 {
-    return change(memory, changes, count, false, differs, error);
+    return change_memory(memory, changes, count, false, differs, error);
 }
 
 int trace_memory_undo(struct trace_memory *memory, struct trace_memory_change *changes, size_t count,
                       size_t *differs, struct base_error *error)
 {
-    return change(memory, changes, count, true, differs, error);
+    return change_memory(memory, changes, count, true, differs, error);
 }
 
 bool trace_memory_spare(const uint8_t *live, uint8_t *from, uint8_t *to, size_t length)

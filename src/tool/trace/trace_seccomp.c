@@ -38,7 +38,7 @@ static long get_filter(pid_t tid, size_t index, struct sock_filter *items)
     return ptrace((enum __ptrace_request)PTRACE_SECCOMP_GET_FILTER, tid, (void *)(uintptr_t)index, items);
 }
 
-/* 1: got one, 0: there is no more. */
+/* 1: one was read; 0: there is no more. */
 static int load_one(struct trace_seccomp *seccomp, pid_t tid, struct base_error *error)
 {
     long count = get_filter(tid, seccomp->count, NULL);
@@ -109,7 +109,7 @@ int trace_seccomp_load(struct trace_seccomp *seccomp, pid_t process, pid_t tid, 
     return result;
 }
 
-/* --- judging --- */
+/* --- checking a call --- */
 
 static const char *action_text(uint32_t action)
 {
@@ -126,8 +126,9 @@ static const char *action_text(uint32_t action)
     }
 }
 
-/* A child makes the call, in memory of its own that it may ruin. Only a death by SIGSYS says something. */
-static bool dies_of(const struct seccomp_data *data)
+/* A child makes the call, in memory of its own that it may damage. Only its end by SIGSYS says that the
+ * filter kills. */
+static bool call_is_killed(const struct seccomp_data *data)
 {
     int status = 0;
     pid_t child = fork();
@@ -143,15 +144,15 @@ static bool dies_of(const struct seccomp_data *data)
             return WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS;
         nanosleep(&(struct timespec){0, PROBE_REST_NS}, NULL);
     }
-    kill(child, SIGKILL); /* somebody else is asked, who does not answer */
+    kill(child, SIGKILL); /* the filter leaves the call to another process, which does not answer */
     base_wait(child, NULL, 0);
     return true;
 }
 
-int trace_seccomp_judge(const struct trace_seccomp *seccomp, const struct seccomp_data *data,
+int trace_seccomp_check(const struct trace_seccomp *seccomp, const struct seccomp_data *data,
                         const char *name, struct base_error *error)
 {
-    if (seccomp->same_as_ours && dies_of(data))
+    if (seccomp->same_as_ours && call_is_killed(data))
         return base_fail(
             error, BASE_EPERMISSION,
             "the seccomp filter of tally and of the process forbids %s, which counting calls needs; nothing "

@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BUFFERED                                                                                             \
-    1024 /* changes: 64 KiB, which are copied sooner than mapped, and stay in the processor's cache */
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+/* Changes: 64 KiB, which are copied faster than they are mapped, and stay in the processor's cache. */
+#define BUFFERED 1024
+#define SEALS    (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-static int flush(struct trace_stage *stage, struct base_error *error)
+static int flush_stage(struct trace_stage *stage, struct base_error *error)
 {
     const char *bytes = (const char *)stage->buffer;
     size_t size = stage->buffered * sizeof *stage->buffer, done = 0;
@@ -39,7 +39,7 @@ int trace_stage_add(struct trace_stage *stage, const struct trace_memory_change 
         stage->buffer = malloc(BUFFERED * sizeof *stage->buffer);
     if (!stage->buffer)
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    int result = stage->buffered == BUFFERED ? flush(stage, error) : BASE_OK;
+    int result = stage->buffered == BUFFERED ? flush_stage(stage, error) : BASE_OK;
     if (result < 0)
         return result;
     stage->buffer[stage->buffered++] = *change;
@@ -51,7 +51,7 @@ int trace_stage_seal(struct trace_stage *stage, struct base_error *error)
 {
     if (stage->file < 0)
         return BASE_OK;
-    int result = flush(stage, error);
+    int result = flush_stage(stage, error);
     if (result == BASE_OK && fcntl(stage->file, F_ADD_SEALS, SEALS))
         result = base_fail_errno(error, errno, "a list of changes");
     return result;
@@ -65,7 +65,7 @@ void trace_stage_free(struct trace_stage *stage)
     *stage = TRACE_STAGE_EMPTY;
 }
 
-/* --- the other side --- */
+/* --- the helper's side --- */
 
 int trace_staged_map(struct trace_staged *staged, int file, size_t count, struct base_error *error)
 {
@@ -74,7 +74,7 @@ int trace_staged_map(struct trace_staged *staged, int file, size_t count, struct
     int seals = fcntl(file, F_GET_SEALS);
     if (count == 0 || count > SIZE_MAX / sizeof *staged->changes || seals < 0 || (seals & SEALS) != SEALS ||
         fstat(file, &status) || (size_t)status.st_size < size)
-        return base_fail(error, BASE_EUSAGE, "this is no list of changes");
+        return base_fail(error, BASE_EUSAGE, "invalid list of changes");
     void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
     if (bytes == MAP_FAILED)
         return base_fail(error, BASE_ENOMEM, "out of memory");

@@ -1,11 +1,10 @@
-/* trace_stage.h - a list of changes on its way to the helper: tally writes it once, and the helper reads it
- * where it lies.
+/* trace_stage.h - a list of changes on its way to the helper: tally writes it once, and the helper maps it.
  *
  * A large program has a million changes, 64 bytes each; every copy of them on the way costs more than making
- * them. A list of more than a few pages is written to a memory file that is handed over with the request: by
- * write, since that takes fresh pages without a fault for each and without clearing them first. It is sealed,
- * so that nothing that tally does afterwards, its death included, can change or shorten it under the helper's
- * eyes. Context: struct trace_stage tool, struct trace_staged helper. */
+ * them. A list of more than a few pages is written to a memory file that is sent with the request: by write,
+ * since that takes fresh pages without a fault for each and without clearing them first. It is sealed, so
+ * that nothing that tally does afterwards, its end included, can change or shorten it while the helper reads
+ * it. Context: struct trace_stage tool, struct trace_staged helper. */
 #ifndef TRACE_STAGE_H
 #define TRACE_STAGE_H
 
@@ -28,22 +27,22 @@ struct trace_stage {
         .file = -1                                                                                           \
     }
 
-/* BASE_ENOMEM, and then the list is as it was. */
+/* BASE_ENOMEM: the list is unchanged. */
 int trace_stage_add(struct trace_stage *stage, const struct trace_memory_change *change,
                     struct base_error *error);
 /* Nothing can be added from now on. All changes are in the file, or, when that is -1, in the buffer. */
 int trace_stage_seal(struct trace_stage *stage, struct base_error *error);
 void trace_stage_free(struct trace_stage *stage);
 
-/* The helper's: a list that was handed over. */
+/* The helper's: a list that was received. */
 struct trace_staged {
     struct trace_memory_change *changes; /* its own: sorting them changes no file */
     size_t count;
     bool mapped; /* else malloc'ed */
 };
 
-/* Maps the first `count` changes of a sealed file; BASE_EUSAGE: it is none, or too short. The descriptor
- * stays the caller's. */
+/* Maps the first `count` changes of a sealed file; BASE_EUSAGE: it is not sealed, or too short. The
+ * descriptor stays the caller's. */
 int trace_staged_map(struct trace_staged *staged, int file, size_t count, struct base_error *error);
 void trace_staged_free(struct trace_staged *staged);
 

@@ -1,8 +1,8 @@
-/* trace_step.h - a standing thread goes on by single instructions, out of code that is about to change.
+/* trace_step.h - a stopped thread is moved by single steps out of code that is about to change.
  *
- * A thread may stand between two instructions that are to be replaced as one. Single steps
- * (PTRACE_SINGLESTEP) bring it out; signals are blocked meanwhile, so that no handler's frame remembers the
- * place. Only those that an instruction raises itself come through. Context: helper, between trace_stop_begin
+ * A thread may be stopped between two instructions that are to be replaced as one. Single steps
+ * (PTRACE_SINGLESTEP) move it on; signals are blocked meanwhile, so that no handler's frame has a pc in that
+ * code. Only those that an instruction raises itself are delivered. Context: helper, between trace_stop_begin
  * and _end. Source: ptrace(2); arch/x86/kernel/step.c. */
 #ifndef TRACE_STEP_H
 #define TRACE_STEP_H
@@ -24,15 +24,17 @@ struct trace_step_range {
 /* Is the address in one of the ranges? */
 bool trace_step_is_within(const struct trace_step_range *ranges, size_t count, uint64_t address);
 
-/* At once when it stands outside. BASE_EBUSY: it sleeps in the kernel, would sleep again (a restarted call),
- * was given a signal, or stands inside still after TRACE_STEP_MOST steps; what it executed is executed. */
+/* Returns at once when its pc is outside. BASE_EBUSY: it sleeps in the kernel, would sleep again (a restarted
+ * call), was given a signal, or is still inside after TRACE_STEP_MOST steps; instructions that were executed
+ * stay so. */
 int trace_step_out(struct trace_stop *stop, pid_t tid, const struct trace_step_range *ranges, size_t count,
                    struct base_error *error);
 
-/* Signals of a standing thread are blocked until they are put back, but for those that an instruction raises
- * and that the thread does not block itself. 0, or -1 with errno, and then its mask is as it was. A thread
- * inside sigsuspend or ppoll has its own mask from then on, and the call's again when that is restarted. */
+/* Blocks the signals of a stopped thread until trace_step_restore_signals, but for those that an instruction
+ * raises and that the thread does not block itself. 0, or -1 with errno, and then its mask is as it was. A
+ * thread inside sigsuspend or ppoll has its own mask from then on, and the call's again when that is
+ * restarted. */
 int trace_step_block_signals(pid_t tid, uint64_t *before);
-void trace_step_put_back_signals(pid_t tid, uint64_t before);
+void trace_step_restore_signals(pid_t tid, uint64_t before);
 
 #endif

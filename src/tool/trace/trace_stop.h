@@ -1,28 +1,28 @@
-/* trace_stop.h - every thread of a process stopped, looked at, and let go as if nothing had been.
+/* trace_stop.h - all threads of a process are stopped, and resumed without a trace in the process.
  *
  * How. PTRACE_SEIZE takes a thread without stopping it or sending it a signal; PTRACE_INTERRUPT makes it trap
- * on its way back to user mode. New threads can only come from threads that still run, so /proc/PID/task is
- * read again until a reading shows no stranger while all known threads stand. A thread asleep in the kernel
- * that does not even wake (a vfork parent, a dead network disk) need not: the trap is pending, so that it
- * cannot reach user mode without us. It counts as stopped (state KERNEL) after 20 ms; its registers cannot be
- * had. When any other thread is missing after 50 ms, all are let go and it is tried again, thirty times in
- * all.
+ * on its way back to user mode. New threads can only be created by threads that still run, so /proc/PID/task
+ * is read again until a reading shows no new thread while all known threads are stopped. A thread asleep in
+ * the kernel that does not even wake (a vfork parent, an unreachable network disk) need not: the trap is
+ * pending, so that it cannot return to user mode without us. It counts as stopped (state KERNEL) after 20 ms;
+ * its registers cannot be read. When any other thread is missing after 50 ms, all are resumed and the stop is
+ * tried again, thirty times in all.
  *
  * What the target notices: nothing.
  *   Signals   A thread that was about to receive one receives it, with its siginfo, and stops before the
- *             handler's first instruction. Others wait in the kernel's queue.
+ *             handler's first instruction. Others stay in the kernel's queue.
  *   Calls     The kernel restarts what an interruption can restart, with the remaining time. The few calls
  *             that answer EINTR to any stop are restarted here (trace_x86_64_call.h).
- *   SIGSTOP   A stopped process stays stopped: letting go puts it back.
+ *   SIGSTOP   A process stopped by job control stays stopped when it is detached.
  *   vfork     A child that still runs in its parent's memory is stopped too: it runs the same text.
  *
  * Ends. trace_stop_end detaches. A KERNEL thread cannot be detached before it stops: it is *lingering*,
- * asleep as it would be anyway, until trace_stop_poll sees it stop. When the tracing thread ends, the kernel
- * detaches all.
+ * asleep as it would be anyway, until trace_stop_poll finds it stopped. When the tracing thread ends, the
+ * kernel detaches all.
  *
- * Followers. With a follower (trace_follow.h) threads stay seized between stops, new ones come by themselves,
- * and the follower is told of all that happens; it also lets them run again. Its threads may belong to
- * several processes that share their memory.
+ * Followers. With a follower (trace_follow.h) threads stay seized between stops, new ones are seized at
+ * creation, and the follower is notified of every event; it also resumes the threads. Its threads may belong
+ * to several processes that share their memory.
  *
  * All functions are for one and the same thread, because the kernel knows a tracer by its thread; it must not
  * be the target's parent, or the target's exit status may be taken from whoever waits for it. Context: helper
@@ -41,39 +41,39 @@
 
 enum trace_stop_state {
     TRACE_STOP_RUNNING, /* interrupted, has not stopped yet */
-    TRACE_STOP_STOPPED, /* stands in the trap */
+    TRACE_STOP_STOPPED, /* stopped in the trap */
     TRACE_STOP_KERNEL,  /* asleep in the kernel with the trap pending */
     TRACE_STOP_GONE,    /* ended; forgotten at the next reading of the threads */
-    TRACE_STOP_DETACHED /* the follower's: let go for a while, not traced and not looked at */
+    TRACE_STOP_DETACHED /* the follower's: detached for a while, not traced and not waited for */
 };
 
 struct trace_stop_thread {
     pid_t process, tid; /* process: trace_stop.pid, or a vfork child's */
     uint8_t state;      /* enum trace_stop_state */
-    bool interrupted;   /* the trap is wanted, or was taken */
+    bool interrupted;   /* the trap was requested, or has been reached */
     bool was_stopped;   /* by job control (SIGSTOP), before us */
     bool in_call;       /* stopped inside a system call */
-    uint32_t life;      /* the follower's notes: enum trace_follow_life; new threads found by a stop have 0 */
-    pid_t creator;      /* the follower's too: whose thread made it; 0: not known */
-    pid_t freed;        /* and its last vfork child that was let go; 0: none */
-    uint64_t gs;        /* what the follower gave it; 0: nothing */
-    uint64_t pc, sp;    /* of one that stands; 0: not known */
+    uint32_t life;      /* the follower's marks: enum trace_follow_life; new threads found by a stop have 0 */
+    pid_t creator;      /* the follower's too: the thread that created it; 0: not known */
+    pid_t detached_child; /* the follower's too: its last vfork child that was detached; 0: none */
+    uint64_t gs;          /* what the follower gave it; 0: nothing */
+    uint64_t pc, sp;      /* of a stopped thread; 0: not known */
 };
 
 struct trace_stop;
 
-/* Who keeps the threads of a stop, and is told of what happens to them. */
+/* The owner of the threads of a stop, that is notified of what happens to them. */
 struct trace_stop_follower {
     void *context;
     int first_options; /* ptrace options of the first thread of a process, besides */
     /* `status` as waitpid gave it, after the thread's state was set, before it goes on. In a
-     * PTRACE_EVENT_EXEC the thread may be moved to another stop: the answer is the one that has it now. It
-     * may add threads, and removes none. In a PTRACE_EVENT_EXIT it lets the thread go on itself. */
-    struct trace_stop *(*published)(void *context, struct trace_stop *stop, pid_t tid, int status);
+     * PTRACE_EVENT_EXEC the thread may be moved to another stop: the result is the one that has it now. It
+     * may add threads, and removes none. In a PTRACE_EVENT_EXIT it continues the thread itself. */
+    struct trace_stop *(*on_status)(void *context, struct trace_stop *stop, pid_t tid, int status);
     /* A thread that is traced by us, and not in the table: 1 when it was added, 0 when it belongs elsewhere,
      * or an error. */
-    int (*found)(void *context, struct trace_stop *stop, pid_t process, pid_t tid);
-    /* Lets all that stand run again: a stop failed. */
+    int (*on_found)(void *context, struct trace_stop *stop, pid_t process, pid_t tid);
+    /* Resumes all stopped threads: a stop failed. */
     void (*resume)(void *context, struct trace_stop *stop);
 };
 
@@ -85,7 +85,7 @@ struct trace_stop {
     size_t count, capacity;
     uint64_t began;     /* monotonic ns of the first interruption */
     uint32_t attempts;  /* of the last begin, 1: the first succeeded */
-    uint64_t delivered; /* signals that threads were stopped for and got */
+    uint64_t delivered; /* signals that stopped a thread before it got them */
 };
 
 /* Stops process `pid`. *stop is {0}, or of an ended stop of the same process. On failure all threads run
@@ -97,23 +97,22 @@ int trace_stop_begin(struct trace_stop *stop, pid_t pid, struct base_error *erro
  * nothing. Returns how many, or an error as above; what was seized stays so. */
 int trace_stop_follow(struct trace_stop *stop, pid_t pid, struct base_error *error);
 
-/* With a follower: gives a thread the options that it should have, whoever it inherited others from. It
- * stands. */
+/* With a follower: sets the ptrace options of a stopped thread, which may have inherited others. */
 void trace_stop_set_options(const struct trace_stop *stop, const struct trace_stop_thread *thread);
 
-/* With a follower: takes a LOOSE thread again; it runs. 1: taken; 0: it is ending, and is GONE; or an error
- * as above. */
-int trace_stop_retake(struct trace_stop *stop, struct trace_stop_thread *thread, struct base_error *error);
+/* With a follower: seizes a DETACHED thread again; it runs. 1: seized; 0: it is ending, and is GONE; or an
+ * error as above. */
+int trace_stop_reseize(struct trace_stop *stop, struct trace_stop_thread *thread, struct base_error *error);
 
-/* Lets every thread go. Returns how many linger. */
+/* Detaches every thread. Returns how many linger. */
 size_t trace_stop_end(struct trace_stop *stop);
 
 /* Detaches lingering threads that have stopped since; returns how many are left. May be called at any
  * time. */
 size_t trace_stop_poll(struct trace_stop *stop);
 
-/* Is a thread on its way into the trap? Were it let go now, by the end of the tracer, a call that the trap
- * has cut short would not be repaired. Those that do not wake (state D) are not meant. */
+/* Is a thread on its way into the trap? If the tracer ended now, which detaches it, a call that the trap has
+ * interrupted would not be restarted. Threads that do not wake (state D) are ignored. */
 bool trace_stop_awaits(const struct trace_stop *stop);
 
 /* Frees memory. Lingering threads are detached when the calling thread ends. */
@@ -121,33 +120,35 @@ void trace_stop_free(struct trace_stop *stop);
 
 /* --- one thread, at any time --- */
 
-/* What waitpid said of a thread, when the caller has asked for all threads at once. A thread of no follower
- * that lingers is detached. BASE_ENOTFOUND: it is not in the table. Other errors leave it to be told of
- * again. */
+/* Handles what waitpid reported of a thread, when the caller waits for all threads at once. Without a
+ * follower, a lingering thread is detached. BASE_ENOTFOUND: it is not in the table. After other errors it
+ * will be reported again. */
 int trace_stop_take(struct trace_stop *stop, pid_t tid, int status);
 
 /* Adds a thread that is traced already, and is about to trap. BASE_ENOMEM, or BASE_OK. Pointers to threads
- * are void. */
+ * become invalid. */
 int trace_stop_add(struct trace_stop *stop, pid_t process, pid_t tid, uint32_t life);
 
-/* Forgets one that is detached or has ended. Pointers to threads are void. */
+/* Forgets one that is detached or has ended. Pointers to threads become invalid. */
 void trace_stop_forget(struct trace_stop *stop, pid_t tid);
 
-/* Asks for the trap. */
+/* Requests the trap. */
 void trace_stop_interrupt(struct trace_stop_thread *thread);
 
-/* From the trap back to what it did, still traced: a thread that was stopped by job control stays so. */
+/* Resumes a thread from the trap, still traced: one that was stopped by job control stays so. */
 void trace_stop_go(struct trace_stop_thread *thread);
 
-/* From the trap back to what it did; the state is then TRACE_STOP_GONE, or KERNEL when it was killed and its
- * end is to come. */
+/* Resumes a thread from the trap, and detaches it: the state becomes GONE, or KERNEL when it was killed and
+ * its end has not been reported yet. */
 void trace_stop_detach(struct trace_stop_thread *thread);
 
-/* The thread stands before a signal's delivery, and will be as in `registers` when it goes on: is it one of an agent's timer that would
- * end a call with EINTR which nobody but us has cut? Then it goes on without it. */
+/* The thread is stopped before a signal's delivery, and will continue with `registers`: is the signal of an
+ * agent's timer, and would it end with EINTR a call that only our stop has interrupted? Then it must not be
+ * delivered. */
 bool trace_stop_drops_signal(pid_t tid, const struct user_regs_struct *registers);
 
-/* Of a KERNEL thread, which may be a copy, pc and sp become known if it sleeps inside a system call: /proc tells them. For any process. */
+/* Sets pc and sp of a KERNEL thread, which may be a copy, if it sleeps inside a system call: /proc has them.
+ * For any process. */
 void trace_stop_locate(struct trace_stop_thread *thread);
 
 /* --- one thread, while all are stopped --- */
@@ -166,7 +167,7 @@ int trace_stop_step(struct trace_stop_thread *thread, int request, int signal, i
                     struct base_error *error);
 
 /* From whatever stop of `status` back into the trap, signals delivered on the way; no instruction of the
- * program runs. TRACE_STOP_NO_SIGNAL: the stop is nothing that the program should know of. */
+ * program runs. TRACE_STOP_NO_SIGNAL: a status with no signal that the program should get. */
 #define TRACE_STOP_NO_SIGNAL ((SIGTRAP | 0x80) << 8 | 0x7f)
 int trace_stop_settle(struct trace_stop *stop, struct trace_stop_thread *thread, int status,
                       struct base_error *error);

@@ -21,8 +21,8 @@ bool trace_x86_64_call_restart(struct user_regs_struct *registers)
         SYS_io_getevents,
         SYS_io_pgetevents,
         SYS_io_uring_enter,
-        /* On sockets with a time-out (SO_RCVTIMEO, SO_SNDTIMEO). connect is not here: again, it is another
-         * call. */
+        /* On sockets with a time-out (SO_RCVTIMEO, SO_SNDTIMEO). connect is not in the list: made again, it
+         * is another call. */
         SYS_read,
         SYS_write,
         SYS_readv,

@@ -36,7 +36,7 @@ struct waiter {
     pid_t tid, pid;
     uint64_t since_ns;             /* the account begins */
     struct account first, last;    /* at the first look and the last */
-    uint64_t waited_ns, queued_ns; /* since the first, what was told */
+    uint64_t waited_ns, queued_ns; /* since the first, what was published */
     uint64_t looked_ns;
     uint64_t turns; /* it was let run so often when it was found at `node` */
     uint32_t node;
@@ -47,8 +47,8 @@ struct waiter {
     uint32_t round;
 };
 
-/* From birth to end, as far as it was heard since the last look; 0: not heard. */
-struct life {
+/* From creation to end, as far as it was reported since the last look; 0: not reported. */
+struct lifetime {
     pid_t tid;
     bool old; /* of before the last look, which did not find it */
     uint64_t from_ns, to_ns;
@@ -56,8 +56,8 @@ struct life {
 
 struct waits {
     struct waits_options options;
-    struct life *lives;
-    size_t life_count, life_capacity;
+    struct lifetime *lifetimes;
+    size_t lifetime_count, lifetime_capacity;
     struct waiter *waiters;
     size_t count, capacity;
     struct base_map by_tid; /* -> index; those that are gone are at ours no more */
@@ -111,7 +111,8 @@ static void set_registers(uint64_t *values, const struct waits_stack *stack, uin
                                                          : 0;
 }
 
-static uint32_t walk(struct waits *waits, struct sample_process *process, const struct waits_stack *stack)
+static uint32_t walk_stack(struct waits *waits, struct sample_process *process,
+                           const struct waits_stack *stack)
 {
     const struct arch *arch = arch_host();
     struct sample_stacks *sampler = waits->options.sampler;
@@ -143,7 +144,7 @@ static bool was_unmapped(const struct sample_stacks *sampler, uint32_t node, uin
     return node;
 }
 
-/* Where stacks lead to what was loaded unheard, the mappings are read again, now and then. */
+/* Where stacks lead to an object that was loaded unnoticed, the mappings are read again, now and then. */
 static uint32_t find_node(struct waits *waits, struct sample_process *process,
                           const struct waits_stack *stack, bool *cut)
 {
@@ -151,7 +152,7 @@ static uint32_t find_node(struct waits *waits, struct sample_process *process,
     uint64_t before = sampler->profile->losses[WIRE_LOSS_NO_MAPPING], now = base_clock_now();
     if (waits->options.stacks == PERF_STACKS_NONE)
         return 0;
-    uint32_t node = walk(waits, process, stack);
+    uint32_t node = walk_stack(waits, process, stack);
     bool unmapped = was_unmapped(sampler, node, before), soon = now - process->reread_ns < REREAD_NS;
     *cut = unmapped && soon && !process->reread_in_vain;
     if (!unmapped || soon)
@@ -159,7 +160,7 @@ static uint32_t find_node(struct waits *waits, struct sample_process *process,
     process->reread_ns = now;
     sample_processes_reread_one(sampler->processes, process);
     sampler->profile->losses[WIRE_LOSS_NO_MAPPING] = before;
-    node = walk(waits, process, stack);
+    node = walk_stack(waits, process, stack);
     process->reread_in_vain = was_unmapped(sampler, node, before);
     return node;
 }
@@ -192,8 +193,8 @@ static void place(struct waits *waits, struct sample_process *process, struct wa
 
 /* --- how long --- */
 
-static void publish(struct waits *waits, struct sample_process *process, pid_t tid, uint32_t node,
-                    uint64_t ns, unsigned samples)
+static void publish_wait(struct waits *waits, struct sample_process *process, pid_t tid, uint32_t node,
+                         uint64_t ns, unsigned samples)
 {
     struct sample_stacks *sampler = waits->options.sampler;
     uint32_t thread = sample_processes_thread(sampler->processes, process, tid);
@@ -207,12 +208,13 @@ static void publish_queued(struct waits *waits, struct sample_process *process, 
     uint64_t queued = waiter->last.queued_ns - waiter->first.queued_ns;
     if (queued <= waiter->queued_ns)
         return;
-    publish(waits, process, waiter->tid, waits->node_queued, queued - waiter->queued_ns, 1);
+    publish_wait(waits, process, waiter->tid, waits->node_queued, queued - waiter->queued_ns, 1);
     waiter->queued_ns = queued;
 }
 
-/* What it has waited and was not told. The account of a thread that waits is exact. Of one that was woken and
- * is in a queue still, the time in it is not counted yet: that is made up for by the next that is told. */
+/* What it has waited and was not published. The account of a thread that waits is exact. Of one that was
+ * woken and is in a queue still, the time in it is not counted yet: that is made up for by the next
+ * publication. */
 static uint64_t take_waited(struct waiter *waiter)
 {
     const struct account *first = &waiter->first, *last = &waiter->last;
@@ -234,8 +236,8 @@ static void publish_waited(struct waits *waits, struct sample_process *process, 
     if (!waited)
         return;
     if (half)
-        publish(waits, process, waiter->tid, *before, half, 0);
-    publish(waits, process, waiter->tid, waiter->node, waited - half, 1);
+        publish_wait(waits, process, waiter->tid, *before, half, 0);
+    publish_wait(waits, process, waiter->tid, waiter->node, waited - half, 1);
     if (waiter->refused)
         waits->refused_ns += waited;
 }
@@ -276,16 +278,16 @@ static bool is_known(const struct waits *waits, pid_t tid)
     return at < waits->count && waits->waiters[at].tid == tid;
 }
 
-static struct life *life_of(const struct waits *waits, pid_t tid)
+static struct lifetime *lifetime_of(const struct waits *waits, pid_t tid)
 {
-    for (size_t i = waits->life_count; i-- > 0;)
-        if (waits->lives[i].tid == tid)
-            return &waits->lives[i];
+    for (size_t i = waits->lifetime_count; i-- > 0;)
+        if (waits->lifetimes[i].tid == tid)
+            return &waits->lifetimes[i];
     return NULL;
 }
 
-static struct waiter *begin(struct waits *waits, pid_t pid, pid_t tid, const struct account *account,
-                            uint64_t now)
+static struct waiter *begin_waiter(struct waits *waits, pid_t pid, pid_t tid, const struct account *account,
+                                   uint64_t now)
 {
     uint32_t at = base_map_find(&waits->by_tid, (uint64_t)tid);
     bool known = is_known(waits, tid);
@@ -295,11 +297,11 @@ static struct waiter *begin(struct waits *waits, pid_t pid, pid_t tid, const str
             !base_map_set(&waits->by_tid, (uint64_t)tid, at))
             return NULL;
         waits->count++;
-        const struct life *life = life_of(waits, tid);
-        uint64_t lived = account->run_ns + account->queued_ns;
-        uint64_t from = life && life->from_ns > waits->last_ns ? life->from_ns : waits->last_ns;
-        if (from && now > from + lived)
-            waits->unseen_ns += now - from - lived;
+        const struct lifetime *lifetime = lifetime_of(waits, tid);
+        uint64_t accounted = account->run_ns + account->queued_ns;
+        uint64_t from = lifetime && lifetime->from_ns > waits->last_ns ? lifetime->from_ns : waits->last_ns;
+        if (from && now > from + accounted)
+            waits->unseen_ns += now - from - accounted;
     }
     struct waiter *waiter = &waits->waiters[at];
     bool another = account->turns < waiter->first.turns || account->run_ns < waiter->first.run_ns ||
@@ -317,7 +319,7 @@ static void look_at_thread(struct waits *waits, struct sample_process *process, 
     if (are_stale(waits))
         forget_places(waits, NULL);
     uint64_t now = base_clock_now();
-    struct waiter *waiter = begin(waits, process->pid, tid, &account, now);
+    struct waiter *waiter = begin_waiter(waits, process->pid, tid, &account, now);
     if (!waiter) {
         profile_lose(waits->options.sampler->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
         return;
@@ -338,7 +340,7 @@ static void look_at_thread(struct waits *waits, struct sample_process *process, 
     }
     if (!waiter->placed)
         return;
-    waiter->found = !waiter->cut; /* else it is told when the mappings have been read */
+    waiter->found = !waiter->cut; /* else it is published when the mappings have been read */
     if (waiter->found)
         publish_waited(waits, process, waiter, ran && found ? &before : NULL);
 }
@@ -361,28 +363,28 @@ static void look_at_process(struct waits *waits, pid_t pid)
         closedir(threads);
 }
 
-/* --- who is born, and ends --- */
+/* --- threads that are created, and end --- */
 
-static void hear(struct waits *waits, struct life life)
+static void add_lifetime(struct waits *waits, struct lifetime lifetime)
 {
-    if (base_array_room(waits->lives, waits->life_count, waits->life_capacity))
-        waits->lives[waits->life_count++] = life;
+    if (base_array_room(waits->lifetimes, waits->lifetime_count, waits->lifetime_capacity))
+        waits->lifetimes[waits->lifetime_count++] = lifetime;
     else
         profile_lose(waits->options.sampler->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
 }
 
 void waits_created(struct waits *waits, pid_t tid, uint64_t time)
 {
-    hear(waits, (struct life){.tid = tid, .from_ns = time});
+    add_lifetime(waits, (struct lifetime){.tid = tid, .from_ns = time});
 }
 
 void waits_ended(struct waits *waits, pid_t tid, uint64_t time)
 {
-    struct life *life = life_of(waits, tid);
-    if (life && !life->to_ns)
-        life->to_ns = time;
+    struct lifetime *lifetime = lifetime_of(waits, tid);
+    if (lifetime && !lifetime->to_ns)
+        lifetime->to_ns = time;
     else if (is_known(waits, tid))
-        hear(waits, (struct life){.tid = tid, .to_ns = time});
+        add_lifetime(waits, (struct lifetime){.tid = tid, .to_ns = time});
 }
 
 /* Those that this round has not met have ended. */
@@ -392,42 +394,43 @@ static void end_the_gone(struct waits *waits, uint64_t now)
         struct waiter *waiter = &waits->waiters[i];
         if (waiter->round == waits->round)
             continue;
-        struct life *life = life_of(waits, waiter->tid);
-        bool own = life && life->from_ns <= waiter->since_ns; /* not of another that had the number since */
-        uint64_t end = own && life->to_ns ? life->to_ns : now;
+        struct lifetime *lifetime = lifetime_of(waits, waiter->tid);
+        /* not of another that had the number since */
+        bool own = lifetime && lifetime->from_ns <= waiter->since_ns;
+        uint64_t end = own && lifetime->to_ns ? lifetime->to_ns : now;
         waits->unseen_ns += take_waited(waiter) + (end > waiter->looked_ns ? end - waiter->looked_ns : 0);
         if (own)
-            life->from_ns = 0; /* it is accounted for */
+            lifetime->from_ns = 0; /* it is accounted for */
         *waiter = waits->waiters[--waits->count];
         if (i < waits->count)
             base_map_set(&waits->by_tid, (uint64_t)waiter->tid, (uint32_t)i);
     }
 }
 
-static uint64_t length_of(const struct waits *waits, const struct life *life)
+static uint64_t length_of(const struct waits *waits, const struct lifetime *lifetime)
 {
-    uint64_t end = life->to_ns ? life->to_ns : waits->last_ns;
-    return end > life->from_ns ? end - life->from_ns : 0;
+    uint64_t end = lifetime->to_ns ? lifetime->to_ns : waits->last_ns;
+    return end > lifetime->from_ns ? end - lifetime->from_ns : 0;
 }
 
-/* Whoever was born and ended between two looks may have waited all that time. Of one that was not found, and
- * of whose end nothing is heard until the next look, it is the time until this one. What was heard of later
- * than `now` is for the next look. */
+/* A thread that was created and ended between two looks may have waited all that time. Of one that was not
+ * found, and whose end is not reported until the next look, it is the time until this one. What was
+ * reported later than `now` is for the next look. */
 static void end_the_short(struct waits *waits, uint64_t now)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < waits->life_count; i++) {
-        struct life *life = &waits->lives[i];
-        if (!life->from_ns || (!life->to_ns && is_known(waits, life->tid)))
+    for (size_t i = 0; i < waits->lifetime_count; i++) {
+        struct lifetime *lifetime = &waits->lifetimes[i];
+        if (!lifetime->from_ns || (!lifetime->to_ns && is_known(waits, lifetime->tid)))
             continue;
-        if (life->to_ns > now || (!life->to_ns && !life->old)) {
-            life->old = life->from_ns <= now;
-            waits->lives[kept++] = *life;
+        if (lifetime->to_ns > now || (!lifetime->to_ns && !lifetime->old)) {
+            lifetime->old = lifetime->from_ns <= now;
+            waits->lifetimes[kept++] = *lifetime;
             continue;
         }
-        waits->unseen_ns += length_of(waits, life);
+        waits->unseen_ns += length_of(waits, lifetime);
     }
-    waits->life_count = kept;
+    waits->lifetime_count = kept;
 }
 
 /* --- from outside --- */
@@ -455,7 +458,7 @@ void waits_free(struct waits *waits)
         return;
     base_map_free(&waits->by_tid);
     free(waits->waiters);
-    free(waits->lives);
+    free(waits->lifetimes);
     free(waits);
 }
 
@@ -470,7 +473,7 @@ uint64_t waits_due(const struct waits *waits)
 }
 
 /* The next look, behind one that took from `begun` to `ended`. */
-static void schedule(struct waits *waits, uint64_t begun, uint64_t ended)
+static void schedule_look(struct waits *waits, uint64_t begun, uint64_t ended)
 {
     waits->random = base_hash(waits->random + 1);
     uint64_t drawn = LOOK_LEAST_NS + waits->random % LOOK_SPREAD_NS, rest = (ended - begun) * LOOK_SHARE;
@@ -494,7 +497,7 @@ void waits_look(struct waits *waits)
     waits->busy = false;
     end_the_gone(waits, begun);
     end_the_short(waits, begun);
-    schedule(waits, begun, base_clock_now());
+    schedule_look(waits, begun, base_clock_now());
 }
 
 void waits_busy(struct waits *waits)
@@ -508,9 +511,10 @@ void waits_finish(struct waits *waits)
     uint64_t looks = waits->round > 1 ? waits->round - 1 : 1;
     for (size_t i = 0; i < waits->count; i++)
         waits->unseen_ns += take_waited(&waits->waiters[i]);
-    for (size_t i = 0; i < waits->life_count; i++) /* since the last look */
-        if (waits->lives[i].from_ns && (waits->lives[i].to_ns || !is_known(waits, waits->lives[i].tid)))
-            waits->unseen_ns += length_of(waits, &waits->lives[i]);
+    for (size_t i = 0; i < waits->lifetime_count; i++) /* since the last look */
+        if (waits->lifetimes[i].from_ns &&
+            (waits->lifetimes[i].to_ns || !is_known(waits, waits->lifetimes[i].tid)))
+            waits->unseen_ns += length_of(waits, &waits->lifetimes[i]);
     if (waits->unseen_ns / NS_OF_MS)
         profile_lose(profile, WIRE_LOSS_WAIT_UNSEEN, waits->unseen_ns / NS_OF_MS);
     if (waits->refused_ns / NS_OF_MS)

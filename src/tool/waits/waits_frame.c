@@ -39,7 +39,7 @@ static bool find_site(const struct search *search, uint64_t pc, struct site *sit
     return site->elf;
 }
 
-static bool load(const struct search *search, uint64_t address, uint64_t *word)
+static bool load_word(const struct search *search, uint64_t address, uint64_t *word)
 {
     uint64_t at = address - search->stack->sp;
     if (search->stack->size < sizeof *word || at > search->stack->size - sizeof *word)
@@ -170,10 +170,10 @@ static enum call call_before(const struct search *search, const struct function 
     return is_indirect(end, LONGEST) ? CALL_INDIRECT : CALL_NONE;
 }
 
-static enum call judge(const struct search *search, const struct function *function, uint64_t pointer)
+static enum call judge_call(const struct search *search, const struct function *function, uint64_t pointer)
 {
     uint64_t word;
-    return load(search, pointer + 8, &word) ? call_before(search, function, word) : CALL_NONE;
+    return load_word(search, pointer + 8, &word) ? call_before(search, function, word) : CALL_NONE;
 }
 
 /* The function at `pc` has its frame from `sp` on, and the pointer to it in a register. */
@@ -188,13 +188,13 @@ static bool search_frame(const struct search *search, uint64_t pc, uint64_t sp, 
     const uint8_t *code = elf_image_at(site.elf, function.push_end, &size);
     uint64_t frame = waits_frame_size(code, !code ? 0 : size < PROLOGUE_MOST ? size : PROLOGUE_MOST);
     function.push_end += site.bias;
-    if (frame != UINT64_MAX && judge(search, &function, sp + frame) != CALL_NONE) {
+    if (frame != UINT64_MAX && judge_call(search, &function, sp + frame) != CALL_NONE) {
         *pointer = sp + frame;
         return true;
     }
     uint64_t end = search->stack->sp + search->stack->size, second = 0;
     for (uint64_t at = sp; at + 16 <= end; at += 8) {
-        enum call call = judge(search, &function, at);
+        enum call call = judge_call(search, &function, at);
         *pointer = at;
         if (call == CALL_OF_IT)
             return true;
@@ -230,7 +230,7 @@ bool waits_frame_pointer(struct sample_stacks *sampler, struct sample_process *p
             rule->cfa_offset == 16)
             return search_frame(&search, pc, sp, pointer);
         sp += (uint64_t)(int64_t)rule->cfa_offset;
-        if (!leaves_it(rule) || !load(&search, sp + (uint64_t)(int64_t)rule->ra_slot * 8, &word))
+        if (!leaves_it(rule) || !load_word(&search, sp + (uint64_t)(int64_t)rule->ra_slot * 8, &word))
             return false;
         if (sampler->changed.original)
             word = sampler->changed.original(sampler->changed.probe, process->pid, word);

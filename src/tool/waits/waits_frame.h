@@ -1,9 +1,10 @@
 /* waits_frame.h - the frame pointer of a thread of which only pc and sp are known.
  *
- * /proc tells two registers of a thread that waits. With rows that is enough until a function is met that
- * finds its frame by the frame pointer, which nobody inside of it has saved: it is still in the register. But
- * such a function began with `push %rbp; mov %rsp,%rbp`, so the register points to a word above sp with a
- * return address behind it, and that is behind a call of this very function. Candidates are, in this order:
+ * /proc shows two registers of a thread that waits. With rows that is enough until a function is met that
+ * finds its frame by the frame pointer, which no function it called has saved: it is still in the register.
+ * But such a function began with `push %rbp; mov %rsp,%rbp`, so the register points to a word above sp with
+ * a return address behind it, and that is behind a call of this very function. Candidates are, in this
+ * order:
  *
  *   1. where the pushes and the subtraction of its prologue say, if a call is before the return address
  *   2. the lowest whose return address is behind a direct call of the function, also by a linkage table

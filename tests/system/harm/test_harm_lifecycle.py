@@ -192,12 +192,12 @@ def other_namespaces(context):
         context.equal(result.status, 125 if " -- " in command else 2, f"status of {command} ({result.text()})")
         context.check(other in result.errors, f"{command} says {result.errors!r}")
     result = tally.run(context, ["unshare", "--pid", context.tally, "record", "--calls", "--no-time", "-o", profile, "--", program])
-    context.check(result.status == 125 and b"born into another PID namespace" in result.errors, f"without a fork: {result.text()}")
+    context.check(result.status == 125 and b"created in another PID namespace" in result.errors, f"without a fork: {result.text()}")
     alone = tally.run(context, [program])
     for mode in MODES.values():
         result = tally.run(context, ["unshare", "--pid", "--fork", "--mount-proc", context.tally, "record", *mode, "-o", profile, "--", program])
         context.equal((result.status, result.output), (alone.status, alone.output), f"with a /proc of its own and {mode} ({result.text()})")
-    for command, why in (["unshare", "--pid", "--fork"], other), (["unshare", "--pid"], b"born into another PID namespace"):
+    for command, why in (["unshare", "--pid", "--fork"], other), (["unshare", "--pid"], b"created in another PID namespace"):
         reported = tally.run(context, [*command, context.tally, "doctor"], timeout=60)
         context.check(why in reported.output, f"{command}: doctor says {reported.output!r}")
     checks = json.loads(tally.run(context, ["unshare", "--pid", "--fork", context.tally, "doctor", "--json"]).output)["checks"]

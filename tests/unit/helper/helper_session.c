@@ -131,7 +131,7 @@ static void answer(struct helper_session *tally, const struct trace_event *event
     struct helper *helper = &tally->helper;
     if (event->kind == TRACE_NEED && !tally->starve)
         helper_session_give(tally, event->pid, tally->batch);
-    if (event->kind == TRACE_FORK && (event->flags & TRACE_FLAG_FREED)) {
+    if (event->kind == TRACE_FORK && (event->flags & TRACE_FLAG_DETACHED)) {
         if (!tally->keep_held)
             helper_trace_leave(helper, event->pid, NULL);
     } else if ((event->kind == TRACE_EXEC || event->kind == TRACE_FORK) && !tally->keep_held) {

@@ -168,7 +168,7 @@ static void who_waits_for_its_child_is_not_let_go(void **state)
     struct base_error error = {0};
     begin(&family);
     assert_true(take(&family, family.parent));
-    if (trace_detach_may_come_back(family.parent)) {
+    if (trace_detach_may_reattach(family.parent)) {
         struct trace_follow_space *space = space_of(&family, family.parent);
         assert_int_equal(trace_follow_detach(&family.follow, space, NULL, 0, &error), BASE_EBUSY);
         assert_false(space->detached);

@@ -117,7 +117,7 @@ static void who_is_stopped_is_not(void **state)
     stop(child);
     struct helper_silence silence = watch(child);
     uint64_t waited = look(&silence, child, false);
-    assert_in_range(waited, HELPER_SILENCE_STOPPED_MS * MS, HELPER_PATIENCE_MS * MS);
+    assert_in_range(waited, HELPER_SILENCE_STOPPED_MS * MS, HELPER_TIMEOUT_MS * MS);
     end(child);
 }
 
@@ -129,7 +129,7 @@ static void who_is_stopped_by_a_tracer_is_waited_for_longer(void **state)
     stop_as_tracer(child);
     struct helper_silence silence = watch(child);
     uint64_t waited = look(&silence, child, false);
-    assert_in_range(waited, HELPER_SILENCE_TRACED_MS * MS, HELPER_PATIENCE_MS * MS);
+    assert_in_range(waited, HELPER_SILENCE_TRACED_MS * MS, HELPER_TIMEOUT_MS * MS);
     end(child);
 }
 
@@ -145,7 +145,7 @@ static unsigned count_late_looks(pid_t child)
             nap_ms(LATE_MS);
         deadline = helper_silence_deadline(&silence, asked);
     }
-    return base_clock_now() - asked < HELPER_PATIENCE_MS * MS ? looks : 0;
+    return base_clock_now() - asked < HELPER_TIMEOUT_MS * MS ? looks : 0;
 }
 
 /* Of the gap between two looks 20 ms count against tally: neither all of it, nor nothing. */
@@ -168,7 +168,7 @@ static void who_sleeps_is_waited_for_longer(void **state)
     pid_t child = start(false);
     struct helper_silence silence = watch(child);
     uint64_t waited = look(&silence, child, false);
-    assert_in_range(waited, HELPER_SILENCE_IDLE_MS * MS, HELPER_PATIENCE_MS * MS);
+    assert_in_range(waited, HELPER_SILENCE_IDLE_MS * MS, HELPER_TIMEOUT_MS * MS);
     end(child);
 }
 

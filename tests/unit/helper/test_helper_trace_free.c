@@ -23,7 +23,7 @@ static pid_t start(struct helper_session *tally, int (*function)(void))
     pid_t pid = helper_session_fork(function);
     helper_session_follow(tally, pid);
     helper_session_prepare(tally, pid, 4);
-    helper_session_must(helper_trace_free_children(&tally->helper, pid, &error), &error);
+    helper_session_must(helper_trace_detach_children(&tally->helper, pid, &error), &error);
     atomic_store(&helper_session_truth->go, true);
     return pid;
 }
@@ -46,7 +46,7 @@ static void trace_many(int (*function)(void), enum trace_event_kind creation)
         helper_session_work_until_ended(&tally, pid);
         assert_int_equal(helper_session_wait_for(pid), 0);
         assert_int_equal(tally.kinds[creation], 1);
-        assert_int_equal(tally.last[creation].flags, TRACE_FLAG_FREED);
+        assert_int_equal(tally.last[creation].flags, TRACE_FLAG_DETACHED);
         assert_int_equal(tally.kinds[TRACE_EXEC], 0);
         assert_int_equal(tally.kinds[TRACE_END], 1);
         helper_session_finish(&tally);

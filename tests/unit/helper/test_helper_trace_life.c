@@ -374,7 +374,7 @@ static void left_and_followed_again_under_load(void **state)
     (void)state;
     struct helper_session tally = helper_session_begin();
     struct base_error error = {0};
-    struct trace_child child = trace_child_start(trace_child_births, 0);
+    struct trace_child child = trace_child_start(trace_child_creates_threads, 0);
     for (int i = 0; i < 200; i++) {
         helper_session_follow(&tally, child.pid);
         if (i % 3 == 0)

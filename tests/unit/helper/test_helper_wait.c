@@ -57,8 +57,8 @@ static void those_heard_of_are_asked_for_else(void **state)
     struct helper_wait wait = resting();
     int status;
     pid_t first = make_ended(), second = make_ended();
-    helper_wait_hear(&wait, second);
-    helper_wait_hear(&wait, second);
+    helper_wait_expect(&wait, second);
+    helper_wait_expect(&wait, second);
     assert_int_equal(wait.next, 1);
     assert_int_equal(helper_wait_next(&wait, &status), second);
     assert_int_equal(helper_wait_next(&wait, &status), 0); /* nobody's child any more */
@@ -88,7 +88,7 @@ static void the_others_have_their_turn(void **state)
     int status, before = 0;
     pid_t other = make_ended(), published = 0;
     for (; before < 100 && published != other; before++) {
-        helper_wait_hear(&wait, make_ended());
+        helper_wait_expect(&wait, make_ended());
         published = helper_wait_next(&wait, &status);
         assert_true(published > 0);
     }
@@ -104,8 +104,8 @@ static void who_was_told_is_asked_last(void **state)
     struct helper_wait wait = resting();
     int status;
     pid_t first = make_ended(), second = make_ended(), third = make_ended();
-    helper_wait_hear(&wait, first);
-    helper_wait_hear(&wait, second);
+    helper_wait_expect(&wait, first);
+    helper_wait_expect(&wait, second);
     assert_int_equal(helper_wait_next(&wait, &status), first);
     wait.answered[0] = third; /* as if the first had something again */
     assert_int_equal(helper_wait_next(&wait, &status), second);
@@ -118,12 +118,12 @@ static void the_oldest_are_forgotten(void **state)
     struct helper_wait wait = resting();
     int status;
     pid_t child = make_ended();
-    helper_wait_hear(&wait, child);
+    helper_wait_expect(&wait, child);
     for (int i = 0; i < HELPER_WAIT_ANSWERED; i++)
-        helper_wait_hear(&wait, INT32_MAX - i);
+        helper_wait_expect(&wait, INT32_MAX - i);
     assert_int_equal(helper_wait_next(&wait, &status), 0);
-    helper_wait_hear(&wait, 0);
-    helper_wait_hear(&wait, child);
+    helper_wait_expect(&wait, 0);
+    helper_wait_expect(&wait, child);
     assert_int_equal(helper_wait_next(&wait, &status), child);
 }
 

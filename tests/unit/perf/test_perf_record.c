@@ -164,7 +164,7 @@ static void mapping_with_inode_and_with_build_id(void **state)
     assert_int_equal(mapping.inode, 0);
 }
 
-static void names_births_and_losses(void **state)
+static void names_creation_and_losses(void **state)
 {
     (void)state;
     struct writer writer = begin(PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
@@ -209,7 +209,7 @@ int main(void)
         cmocka_unit_test(sample_without_registers),
         cmocka_unit_test(short_samples_are_refused),
         cmocka_unit_test(mapping_with_inode_and_with_build_id),
-        cmocka_unit_test(names_births_and_losses),
+        cmocka_unit_test(names_creation_and_losses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

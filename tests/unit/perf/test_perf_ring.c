@@ -98,7 +98,7 @@ static void records_come_in_order_and_whole(void **state)
     tear_down(&fixture);
 }
 
-static void half_full_is_told(void **state)
+static void half_full_is_reported(void **state)
 {
     (void)state;
     static struct fixture fixture;
@@ -115,7 +115,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_come_in_order_and_whole),
-        cmocka_unit_test(half_full_is_told),
+        cmocka_unit_test(half_full_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,13 +16,13 @@ enum {
     FILTERS = 2,   /* what sees the program forbid itself something, beside exact calls */
     UNMAPPERS = 5, /* what takes memory away that may have been a stack */
     UNCOUNTED = 1, /* of them, beside those that are counted */
-    TELLERS = 2,   /* what tells unwinders of the agent, where that stands on the stack */
+    REPORTERS = 2, /* what reports the agent to unwinders, where that stands on the stack */
     ALWAYS = FILTERS + UNMAPPERS
 };
 
 static struct loader_image *image;
 
-/* How many wishes mean the function in the image, without a condition; or with that. */
+/* How many requests mean the function in the image, without a condition; or with that. */
 static size_t concerned_beside(const char *name, const char *path, bool shared, const char *beside)
 {
     const struct probe_functions_request request = {
@@ -57,17 +57,17 @@ static void test_what_was_asked_for(void **state)
         assert_int_equal(probe_functions_make(&functions, image, &request, NULL), BASE_OK);
         assert_int_equal(functions.allocators > 0, request.heap);
         assert_int_equal(functions.throwers, request.throws ? 3 : 0);
-        size_t needed = functions.allocators + functions.throwers + ALWAYS + (request.heap ? TELLERS : 0);
+        size_t needed = functions.allocators + functions.throwers + ALWAYS + (request.heap ? REPORTERS : 0);
         for (size_t k = functions.allocators; k < functions.count; k++)
             assert_int_equal(functions.items[k].only_found, k >= needed);
-        assert_true(functions.count >= needed + request.heap); /* what tells allocators that remember */
+        assert_true(functions.count >= needed + request.heap); /* what identifies allocators that remember */
         assert_int_equal(functions.count > needed + request.heap, request.sizes);
         free(functions.items);
     }
     const struct probe_functions_request maps = {.maps = true, .shared = true};
     struct probe_functions functions;
     assert_int_equal(probe_functions_make(&functions, image, &maps, NULL), BASE_OK);
-    assert_int_equal(functions.count, 6 + UNCOUNTED + FILTERS + TELLERS);
+    assert_int_equal(functions.count, 6 + UNCOUNTED + FILTERS + REPORTERS);
     assert_int_equal(functions.allocators + functions.throwers, 0);
     free(functions.items);
     const struct probe_functions_request ends = {.ends = true, .shared = true};
@@ -114,7 +114,8 @@ static void test_timed_functions(void **state)
     free(functions.items);
 }
 
-/* What unwinders ask tells them of the agent, and where return addresses are replaced as well they are put back before that. */
+/* What unwinders ask reports the agent to them, and where return addresses are replaced as well they are
+ * put back before that. */
 static void test_what_unwinders_ask(void **state)
 {
     (void)state;
@@ -122,22 +123,22 @@ static void test_what_unwinders_ask(void **state)
         const struct probe_functions_request request = {
             .heap = i & 1, .descriptors = i >> 1 & 1, .shared = true};
         struct probe_functions functions;
-        size_t telling = 0, over = 0, alone = 0;
+        size_t reporting = 0, over = 0, alone = 0;
         assert_int_equal(probe_functions_make(&functions, image, &request, NULL), BASE_OK);
         for (size_t k = 0; k < functions.count; k++) {
             const struct loader_function *function = &functions.items[k];
             if (strcmp(function->request.name, "_dl_find_object") &&
                 strcmp(function->request.name, "dl_iterate_phdr"))
                 continue;
-            bool tells = probe_functions_reports(function);
-            assert_int_equal(function->whole, !tells);
-            assert_true(!tells ||
+            bool reports = probe_functions_reports(function);
+            assert_int_equal(function->whole, !reports);
+            assert_true(!reports ||
                         (over == 0 && !function->alone && !function->request.over)); /* it is the first */
-            telling += tells;
+            reporting += reports;
             over += function->request.over;
             alone += function->alone;
         }
-        assert_int_equal(telling, request.heap ? 2 : 0);
+        assert_int_equal(reporting, request.heap ? 2 : 0);
         assert_int_equal(alone, request.descriptors ? 2 : 0);
         assert_int_equal(over, request.heap && request.descriptors ? 2 : 0);
         free(functions.items);
@@ -220,7 +221,8 @@ static void test_the_loaders_own_malloc_is_left_alone(void **state)
     }
 }
 
-/* Allocators stand in for the C library's; what is hooked for its effects is nobody else's, but for liburing's. */
+/* Allocators stand in for the C library's; what is hooked for its effects is nobody else's, but for
+ * liburing's. */
 static void test_whose_functions(void **state)
 {
     (void)state;
@@ -244,7 +246,7 @@ static void test_whose_functions(void **state)
     free(functions.items);
 }
 
-static void test_objects_are_told_of_by_the_loader_or_the_host(void **state)
+static void test_objects_are_reported_by_the_loader_or_the_owner(void **state)
 {
     (void)state;
     assert_int_equal(concerned("_dl_debug_state", "/lib/x86_64-linux-gnu/ld-2.31.so", false), 1);
@@ -287,7 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_loaders_own_malloc_is_left_alone),
         cmocka_unit_test(test_whose_functions),
-        cmocka_unit_test(test_objects_are_told_of_by_the_loader_or_the_host),
+        cmocka_unit_test(test_objects_are_reported_by_the_loader_or_the_owner),
         cmocka_unit_test(test_operators_only_of_allocators),
         cmocka_unit_test(test_what_unwinders_ask),
         cmocka_unit_test(test_named),

@@ -129,7 +129,7 @@ static void test_hostile(void **state)
     assert_non_null(strstr(error.text, "/nonexistent/x"));
     error.text[0] = '\0';
     assert_true(probe_named_read(&named, "/", &error) < 0);
-    assert_string_equal(error.text, "/ is a folder");
+    assert_string_equal(error.text, "/ is a directory");
 }
 
 int main(void)

@@ -1,4 +1,5 @@
-/* proc_refuse.h - a filter of the test's own process that refuses one system call, as filters of containers do. */
+/* proc_refuse.h - a filter of the test's own process that refuses one system call, as filters of containers
+ * do. */
 #ifndef PROC_REFUSE_H
 #define PROC_REFUSE_H
 

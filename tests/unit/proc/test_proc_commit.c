@@ -1,4 +1,4 @@
-/* Pages of memory files: those of a range are made, no others, and what cannot be made is an error. */
+/* Pages of memory files: those of a range are allocated, no others, and a refusal is an error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,43 +24,43 @@ static int memory_file(void)
     return file;
 }
 
-static uint64_t made_bytes(int file)
+static uint64_t allocated_bytes(int file)
 {
     struct stat facts;
     assert_int_equal(fstat(file, &facts), 0);
     return (uint64_t)facts.st_blocks * 512;
 }
 
-/* Told by touching it, which makes it. */
-static bool is_made(int file, uint64_t offset)
+/* Known by touching it, which allocates it. */
+static bool is_allocated(int file, uint64_t offset)
 {
-    uint64_t before = made_bytes(file);
+    uint64_t before = allocated_bytes(file);
     const volatile uint8_t *page =
         mmap(NULL, PAGE, PROT_READ, MAP_SHARED, file, (off_t)(offset / PAGE * PAGE));
     assert_ptr_not_equal(page, MAP_FAILED);
     (void)*page;
     munmap((void *)(uintptr_t)page, PAGE);
-    return made_bytes(file) == before;
+    return allocated_bytes(file) == before;
 }
 
-static void those_of_a_range(void **state)
+static void pages_of_a_range_are_allocated(void **state)
 {
     (void)state;
     int file = memory_file();
     assert_int_equal(proc_commit_pages(file, 0, 0, NULL), BASE_OK);
-    assert_int_equal(made_bytes(file), 0);
+    assert_int_equal(allocated_bytes(file), 0);
     const uint64_t from = PAGE + 100, size = 3 * (UINT64_C(1) << 20) + 5, end = from + size;
     assert_int_equal(proc_commit_pages(file, from, size, NULL), BASE_OK);
-    assert_int_equal(made_bytes(file), (end + PAGE - 1) / PAGE * PAGE - from / PAGE * PAGE);
-    assert_false(is_made(file, 0));
+    assert_int_equal(allocated_bytes(file), (end + PAGE - 1) / PAGE * PAGE - from / PAGE * PAGE);
+    assert_false(is_allocated(file, 0));
     for (uint64_t at = from; at < end; at += PAGE)
-        assert_true(is_made(file, at));
-    assert_true(is_made(file, end - 1));
-    assert_false(is_made(file, end + PAGE));
+        assert_true(is_allocated(file, at));
+    assert_true(is_allocated(file, end - 1));
+    assert_false(is_allocated(file, end + PAGE));
     close(file);
 }
 
-static void what_is_there_stays(void **state)
+static void allocated_pages_keep_their_contents(void **state)
 {
     (void)state;
     int file = memory_file();
@@ -69,11 +69,11 @@ static void what_is_there_stays(void **state)
     assert_int_equal(proc_commit_pages(file, 0, 4 * PAGE, NULL), BASE_OK);
     assert_int_equal(pread(file, text, 8, PAGE), 8);
     assert_string_equal(text, "content");
-    assert_int_equal(made_bytes(file), 4 * PAGE);
+    assert_int_equal(allocated_bytes(file), 4 * PAGE);
     close(file);
 }
 
-static void what_cannot_be_made(void **state)
+static void a_bad_descriptor_is_an_error(void **state)
 {
     (void)state;
     struct base_error error = {0};
@@ -83,8 +83,8 @@ static void what_cannot_be_made(void **state)
     assert_non_null(strstr(error.text, "shared memory"));
 }
 
-/* As the kernel's own file says it. */
-static void the_setting(void **state)
+/* As the file of the kernel says. */
+static void the_setting_is_read(void **state)
 {
     (void)state;
     int mode = -1;
@@ -98,10 +98,10 @@ static void the_setting(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(those_of_a_range),
-        cmocka_unit_test(what_is_there_stays),
-        cmocka_unit_test(what_cannot_be_made),
-        cmocka_unit_test(the_setting),
+        cmocka_unit_test(pages_of_a_range_are_allocated),
+        cmocka_unit_test(allocated_pages_keep_their_contents),
+        cmocka_unit_test(a_bad_descriptor_is_an_error),
+        cmocka_unit_test(the_setting_is_read),
     };
     return cmocka_run_group_tests_name("proc_commit", tests, NULL, NULL);
 }

@@ -108,7 +108,7 @@ static void nonsense_is_refused(void **state)
         assert_int_equal(proc_maps_parse(texts[i], &maps, &error), BASE_EFORMAT);
         assert_int_equal(maps.count, 0);
         assert_null(maps.items);
-        assert_string_equal(error.text, "a line of /proc/PID/maps that is none");
+        assert_string_equal(error.text, "malformed line in /proc/PID/maps");
     }
     struct proc_maps maps;
     assert_int_equal(proc_maps_parse("", &maps, NULL), BASE_OK);

@@ -20,7 +20,7 @@ static void numbers_are_compared(void **state)
     assert_false(proc_namespace_is_own("", 7));
 }
 
-static void this_process_is_at_home(void **state)
+static void this_process_has_its_own_proc(void **state)
 {
     struct base_error error = {0};
     (void)state;
@@ -31,7 +31,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_compared),
-        cmocka_unit_test(this_process_is_at_home),
+        cmocka_unit_test(this_process_has_its_own_proc),
     };
     return cmocka_run_group_tests_name("proc_namespace", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* What /proc tells of threads: lines of it, ourselves, and a child. */
+/* What /proc says of threads: lines of it, this process, and a child. */
 #include "proc_privileges.h"
 #include "proc_refuse.h"
 #include "proc_target.h"
@@ -43,7 +43,7 @@ static void a_call_is_read(void **state)
     assert_false(proc_target_parse_call(" ", &call));
 }
 
-/* A child that waits for what never comes, as the leader of a session of its own, behind `prepare`. */
+/* A child that has called `prepare` and waits forever, as the leader of a session of its own. */
 static pid_t waiting_child(void (*prepare)(int), int argument)
 {
     int ready[2];
@@ -66,7 +66,7 @@ static pid_t waiting_child(void (*prepare)(int), int argument)
     return child;
 }
 
-static void end(pid_t child)
+static void end_child(pid_t child)
 {
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
@@ -89,14 +89,14 @@ static void a_sleeper_is_where_it_sleeps(void **state)
     assert_int_equal(call.first, 0);
     assert_true(proc_target_is_in_kernel(child, child, &pc, &sp));
     assert_true(pc == call.pc && sp == call.sp && pc != 0 && sp != 0);
-    end(child);
+    end_child(child);
     assert_int_equal(proc_target_call(child, child, &call),
                      BASE_EPERMISSION); /* no such file, as in kernels without it */
     assert_false(proc_target_is_in_kernel(child, child, &pc, &sp));
 }
 
-/* Whoever reads this of itself is in a call: read. */
-static void who_runs_is_in_no_call(void **state)
+/* Of a child: a thread that reads this of itself is in a call, read. */
+static void a_running_thread_is_in_no_call(void **state)
 {
     (void)state;
     struct proc_target_call call;
@@ -108,7 +108,7 @@ static void who_runs_is_in_no_call(void **state)
     while (proc_target_call(child, child, &call) != BASE_EBUSY)
         ;
     assert_false(proc_target_is_in_kernel(child, child, &pc, &sp));
-    end(child);
+    end_child(child);
 }
 
 static void facts_are_read_behind_any_name(void **state)
@@ -127,7 +127,7 @@ static void facts_are_read_behind_any_name(void **state)
     assert_int_equal(facts.tracer, 0);
     assert_true(proc_target_name(child, child, name, sizeof name));
     assert_string_equal(name, "a) \n(b");
-    end(child);
+    end_child(child);
     assert_int_equal(proc_target_facts(child, child, &facts), BASE_ENOTFOUND);
     assert_false(proc_target_name(child, child, name, sizeof name));
 }
@@ -149,7 +149,7 @@ static void a_terminal_is_seen(void **state)
     pid_t child = waiting_child(take_terminal, inner);
     assert_int_equal(proc_target_facts(child, child, &facts), BASE_OK);
     assert_int_not_equal(facts.terminal, 0);
-    end(child);
+    end_child(child);
     close(inner);
     close(outer);
 }
@@ -193,7 +193,7 @@ static void capabilities_of_a_file_are_read(void **state)
     assert_int_equal(proc_privileges_of_file(second, 0), 0);
 }
 
-/* As the kernel tells the process itself. */
+/* As the kernel reports them to the process itself. */
 static uint64_t permitted(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -226,17 +226,19 @@ static void credentials_are_read(void **state)
 
 /* --- memory that is shared --- */
 
-static int published[2], asked[2]; /* pipes */
+static int child_number[2], child_may_end[2]; /* pipes */
 
-/* Its thread stands until the child has ended, the others go on. */
+/* The calling thread is suspended until the child has ended, the others go on. */
 static void *make_vfork_child(void *unused)
 {
     char byte = 0;
     pid_t child = vfork();
     if (child == 0) {
         child = getpid();
-        _exit(write(published[1], &child, sizeof child) == sizeof child && read(asked[0], &byte, 1) == 1 ? 0
-                                                                                                         : 1);
+        _exit(write(child_number[1], &child, sizeof child) == sizeof child &&
+                      read(child_may_end[0], &byte, 1) == 1
+                  ? 0
+                  : 1);
     }
     waitpid(child, NULL, 0);
     return unused;
@@ -247,11 +249,11 @@ static void a_vfork_child_runs_in_its_parent(void **state)
     (void)state;
     pthread_t thread;
     pid_t child;
-    assert_int_equal(pipe(published) | pipe(asked), 0);
+    assert_int_equal(pipe(child_number) | pipe(child_may_end), 0);
     assert_int_equal(pthread_create(&thread, NULL, make_vfork_child, NULL), 0);
-    assert_int_equal(read(published[0], &child, sizeof child), sizeof child);
+    assert_int_equal(read(child_number[0], &child, sizeof child), sizeof child);
     pid_t parent = proc_target_vfork_parent(child);
-    assert_int_equal(write(asked[1], "", 1), 1);
+    assert_int_equal(write(child_may_end[1], "", 1), 1);
     pthread_join(thread, NULL);
     assert_int_equal(parent, getpid());
     assert_int_equal(proc_target_vfork_parent(getpid()), 0);
@@ -417,7 +419,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_is_read),
         cmocka_unit_test(a_sleeper_is_where_it_sleeps),
-        cmocka_unit_test(who_runs_is_in_no_call),
+        cmocka_unit_test(a_running_thread_is_in_no_call),
         cmocka_unit_test(facts_are_read_behind_any_name),
         cmocka_unit_test(a_terminal_is_seen),
         cmocka_unit_test(threads_are_counted),

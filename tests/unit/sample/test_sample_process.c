@@ -1,5 +1,5 @@
-/* Mappings as events tell of them, beside an oracle that knows every page by itself; births, execs and
- * deaths. */
+/* Mappings as events report them, beside an oracle that knows every page by itself; process creation,
+ * execs and deaths. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -158,8 +158,8 @@ static void a_child_has_its_parents_mappings_until_it_execs(void **state)
     check_pages(fixture, sample_processes_get(&fixture->processes, NO_SUCH_PID, 6000), offsets);
 }
 
-/* Somebody knew of it before its birth was read: it is one process, and as old as the event says. */
-static void a_birth_may_be_heard_of_late(void **state)
+/* It was known before its creation was read: it is one process, and as old as the event says. */
+static void a_creation_may_be_reported_late(void **state)
 {
     struct fixture *fixture = *state;
     struct sample_process *child = sample_processes_expect(&fixture->processes, NO_SUCH_PID + 1, 7000);
@@ -176,7 +176,7 @@ static void a_birth_may_be_heard_of_late(void **state)
     assert_int_not_equal(child->profile_process, process);
 }
 
-/* The pid and the tids of the dead come again with another life. */
+/* The pid and the tids of ended processes come again for new ones. */
 static void numbers_are_used_again(void **state)
 {
     struct fixture *fixture = *state;
@@ -202,7 +202,7 @@ static void living_ones_are_listed_once(void **state)
     struct fixture *fixture = *state;
     sample_processes_expect(&fixture->processes, NO_SUCH_PID, 1000);
     struct perf_task creation = task(NO_SUCH_PID + 1, NO_SUCH_PID);
-    for (int life = 0; life < 3; life++)
+    for (int round = 0; round < 3; round++)
         sample_processes_on_fork(&fixture->processes, &creation);
     pid_t *pids;
     assert_int_equal(sample_processes_living(&fixture->processes, &pids), 2);
@@ -227,13 +227,13 @@ static void the_forgotten_hold_nothing(void **state)
     assert_int_equal(fixture->profile->losses[WIRE_LOSS_PROCESS_GONE], 0);
     struct perf_task creation = task(NO_SUCH_PID, NO_SUCH_PID + 7);
     sample_processes_on_fork(&fixture->processes, &creation);
-    assert_true(sample_processes_knows(&fixture->processes, NO_SUCH_PID)); /* another life */
+    assert_true(sample_processes_knows(&fixture->processes, NO_SUCH_PID)); /* another process */
     assert_ptr_equal(sample_processes_latest(&fixture->processes, NO_SUCH_PID, 3000),
                      sample_processes_get(&fixture->processes, NO_SUCH_PID, 3000));
 }
 
-/* While events are replaced, two of them tell of one birth. */
-static void a_birth_told_twice_is_one(void **state)
+/* While events are replaced, two of them report one process creation. */
+static void a_creation_reported_twice_is_one(void **state)
 {
     struct fixture *fixture = *state;
     sample_processes_expect(&fixture->processes, NO_SUCH_PID, 1000);
@@ -281,12 +281,12 @@ int main(void)
         CASE(cuts_agree_with_an_oracle),
         CASE(every_change_is_a_new_generation),
         CASE(data_and_empty_mappings_are_left_out),
-        CASE(a_birth_may_be_heard_of_late),
+        CASE(a_creation_may_be_reported_late),
         CASE(a_child_has_its_parents_mappings_until_it_execs),
         CASE(numbers_are_used_again),
         CASE(living_ones_are_listed_once),
         CASE(the_forgotten_hold_nothing),
-        CASE(a_birth_told_twice_is_one),
+        CASE(a_creation_reported_twice_is_one),
         CASE(the_running_are_read_from_proc),
         CASE(the_vanished_are_a_loss),
     };

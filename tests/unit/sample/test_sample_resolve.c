@@ -1,4 +1,4 @@
-/* Names that a recording had no time for: what is left is counted, told of, and found by whoever asks next.
+/* Names that a recording had no time for: what is left is counted, reported, and found by the next lookup.
  * The image is this program's own file. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@ struct published {
     size_t times, done, total;
 };
 
-static void hear(void *context, size_t done, size_t total)
+static void note_progress(void *context, size_t done, size_t total)
 {
     struct published *published = context;
     published->times++;
@@ -58,7 +58,7 @@ static void left_and_found(void **state)
     (void)state;
     struct profile *whole = make_profile(), *cut = make_profile();
     struct published published = {0};
-    struct sample_resolve_options options = {.lines = true, .progress = hear, .context = &published};
+    struct sample_resolve_options options = {.lines = true, .progress = note_progress, .context = &published};
     assert_int_equal(sample_resolve(whole, &options, NULL), BASE_OK);
     assert_int_equal(published.times, 1 + 2 * ADDRESSES / BEFORE_THE_CLOCK);
     assert_int_equal(published.total, 2 * ADDRESSES);

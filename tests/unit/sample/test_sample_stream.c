@@ -224,17 +224,18 @@ static void threads_are_of_their_process(void **state)
     assert_int_equal(profile->processes[1].end_ns, 0); /* the thread is gone, the process is not */
 }
 
-/* Where whole CPUs are sampled, others' records come in too, and numbers of our dead come back as theirs. */
-static void strangers_are_left_out(void **state)
+/* Where whole CPUs are sampled, others' records come in too, and numbers of our ended processes come back
+ * as theirs. */
+static void other_processes_are_left_out(void **state)
 {
     struct fixture *fixture = *state;
-    enum { STRANGER = 0x3fffff00 };
+    enum { OTHER = 0x3fffff00 };
     const struct profile *profile = fixture->stream.profile;
     fixture->stream.others = true;
-    send_mapping(fixture, STRANGER, TEXT, "/no/stranger", 2000);
-    send_comm(fixture, STRANGER, "stranger", PERF_RECORD_MISC_COMM_EXEC, 2001);
-    send_sample(fixture, STRANGER, STRANGER, TEXT + 16, 0, 2002);
-    send_task(fixture, PERF_RECORD_FORK, STRANGER + 1, STRANGER + 1, STRANGER, 2003);
+    send_mapping(fixture, OTHER, TEXT, "/no/other", 2000);
+    send_comm(fixture, OTHER, "other", PERF_RECORD_MISC_COMM_EXEC, 2001);
+    send_sample(fixture, OTHER, OTHER, TEXT + 16, 0, 2002);
+    send_task(fixture, PERF_RECORD_FORK, OTHER + 1, OTHER + 1, OTHER, 2003);
     assert_int_equal(profile->process_count, 1 + 1);
     assert_int_equal(fixture->stream.samples, 0);
     assert_int_equal(fixture->stream.creations, 0);
@@ -243,7 +244,7 @@ static void strangers_are_left_out(void **state)
     send_task(fixture, PERF_RECORD_EXIT, CHILD, CHILD, TARGET, 2006);
     assert_int_equal(fixture->stream.samples, 1);
     assert_int_equal(fixture->stream.creations, 1);
-    send_task(fixture, PERF_RECORD_FORK, CHILD, CHILD, STRANGER, 2007);
+    send_task(fixture, PERF_RECORD_FORK, CHILD, CHILD, OTHER, 2007);
     send_sample(fixture, CHILD, CHILD, TEXT + 16, 0, 2008);
     assert_int_equal(fixture->stream.samples, 1);
 }
@@ -306,7 +307,7 @@ int main(void)
         CASE(a_replaced_mapping_takes_the_samples_after_it),
         CASE(children_are_followed_through_fork_and_exec),
         CASE(threads_are_of_their_process),
-        CASE(strangers_are_left_out),
+        CASE(other_processes_are_left_out),
         CASE(children_are_left_alone_without_follow),
         CASE(what_the_kernel_dropped_is_counted),
         CASE(shortened_records_change_nothing),

@@ -79,7 +79,7 @@ static void test_differences(void **state)
     cells[1].count = 4;
     cells[2].count = 2, cells[2].total = 5 * 4096, cells[2].freed_own = 4096;
     cells[3].count = 100, cells[3].total = 1000;
-    for (unsigned i = 0; i < 2; i++) { /* told twice, counted once */
+    for (unsigned i = 0; i < 2; i++) { /* published twice, counted once */
         publish();
         assert_int_equal(sum_of("throw.count"), 4);
         assert_int_equal(sum_of("map.total"), 5 * 4096);
@@ -115,14 +115,14 @@ static void test_functions(void **state)
     assert_int_equal(sum_of("function.time"), INT64_MAX);
 }
 
-/* A stranger wrote it. */
+/* The target may have written anything. */
 static void test_hostile(void **state)
 {
     (void)state;
     cells[1].count = UINT64_MAX;
     cells[2].count = 1, cells[2].total = 10, cells[2].freed_own = 11;
     cells[3].count = 1, cells[3].node = UINT64_C(1) << 40;
-    nodes[4].parent = 4; /* a circle */
+    nodes[4].parent = 4; /* a cycle */
     publish();
     assert_int_equal(sum_of("throw.count"), INT64_MAX);
     assert_int_equal(sum_of("map.total"), 0);
@@ -133,7 +133,7 @@ static void test_hostile(void **state)
     assert_int_equal(sum_of("map.live"), 0);
 }
 
-/* Each sample has a length of its own: value and number are told apart, and only what is new. */
+/* Each sample has a length of its own: value and number are distinguished, and only what is new. */
 static void test_time(void **state)
 {
     (void)state;

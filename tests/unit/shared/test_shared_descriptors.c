@@ -167,7 +167,7 @@ static void test_each_origin(void **state)
         close(FIRST + i);
 }
 
-/* Nobody looked: the table is all there is, with the names of before. */
+/* No look was made: the table is all there is, with the names of before. */
 static void test_killed(void **state)
 {
     (void)state;
@@ -184,7 +184,7 @@ static void test_killed(void **state)
     assert_int_equal(profile->losses[WIRE_LOSS_DESCRIPTOR_UNSEEN], 0);
 }
 
-/* Who has ended has closed everything: that it is not open tells nothing. */
+/* A process that has ended has closed everything: that it is not open says nothing. */
 static void test_gone(void **state)
 {
     (void)state;
@@ -232,7 +232,7 @@ static void test_over_an_exec(void **state)
     close(FIRST);
 }
 
-/* A stranger wrote it. */
+/* The target may have written anything. */
 static void test_hostile(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Empty pages of live blocks, found from outside by a table that a stranger wrote; and how they are told. */
+/* Empty pages of live blocks, found from outside by a table into which the target may have written
+ * anything; and how they are published. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 
 enum { PAGE = 4096, PAGES = 300, CELLS = 2 };
 
-static const struct shared_request WISH = {.memory = 8 << 20, .patience_ms = 1000};
+static const struct shared_request REQUEST = {.memory = 8 << 20, .patience_ms = 1000};
 
 static struct shared_file file;
 static struct profile *profile;
@@ -61,8 +62,8 @@ static int set_up(void **state)
 {
     (void)state;
     int memory = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    assert_int_equal(ftruncate(memory, (off_t)shared_file_size(&WISH)), 0);
-    assert_int_equal(shared_file_begin(&file, memory, &WISH, NULL), BASE_OK);
+    assert_int_equal(ftruncate(memory, (off_t)shared_file_size(&REQUEST)), 0);
+    assert_int_equal(shared_file_begin(&file, memory, &REQUEST, NULL), BASE_OK);
     shared_file_take(&file, getpid(), 7);
     fill_region();
     profile = profile_new();

@@ -1,5 +1,5 @@
-/* What the agent counted becomes figures of the profile: told in one go or in parts, of several groups of
- * threads, sampled; and whatever a stranger's memory may hold. */
+/* What the agent counted becomes figures of the profile: published at once or in parts, of several groups
+ * of threads, sampled; and whatever the target may have written. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "shared_heap.h"
 #include "wire_loss.h"
 
-static const struct shared_request WISH = {.memory = 8 << 20, .patience_ms = 1000};
+static const struct shared_request REQUEST = {.memory = 8 << 20, .patience_ms = 1000};
 
 struct scene {
     struct shared_file file;
@@ -31,7 +31,7 @@ struct scene {
 static void set(struct scene *scene, uint64_t sample_bytes)
 {
     *scene = (struct scene){.profile = profile_new()};
-    struct shared_request request = WISH;
+    struct shared_request request = REQUEST;
     request.sample_bytes = sample_bytes;
     int file = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     assert_true(file >= 0);
@@ -181,7 +181,7 @@ static void figures(void **state)
     clear(&scene);
 }
 
-/* Told often or once, it is the same in the end. */
+/* Published often or once, it is the same in the end. */
 static void in_parts(void **state)
 {
     (void)state;
@@ -285,7 +285,8 @@ static void no_loss_of_allocations_is_one_of_samples(void **state)
     clear(&scene);
 }
 
-/* Changes of mapped memory that wait are no loss until nobody can make them; and no more than there is room for. */
+/* Changes of mapped memory that wait are no loss until they cannot be made any more; and no more than
+ * there is space for. */
 static void changes_that_wait_at_the_end(void **state)
 {
     (void)state;
@@ -353,7 +354,7 @@ static void a_file_may_be_outlived(void **state)
     }
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    /* who looks at its /proc/PID/maps in this moment keeps its memory a little longer */
+    /* a process that reads its /proc/PID/maps at this moment keeps its memory a little longer */
     for (int i = 0; i < 2000 && shared_file_outlives(&scene.file, NULL) == 1; i++)
         usleep(10000);
     assert_int_equal(shared_file_outlives(&scene.file, NULL), 0);
@@ -396,7 +397,7 @@ static void hostile(void **state)
     struct scene scene;
     set(&scene, 0);
     make_tree(&scene);
-    make_node(&scene, 7, 8, 1, 1); /* a circle */
+    make_node(&scene, 7, 8, 1, 1); /* a cycle */
     make_node(&scene, 8, 7, 1, 1);
     make_node(&scene, 9, 4000000000u, 1, 1);
     make_node(&scene, 10, 1, 1, 99); /* no such module */
@@ -486,7 +487,8 @@ static void modules_and_requests(void **state)
     shared_file_answer(file, 0, sequence);
     assert_false(shared_file_request(file, 0, &asked, &sequence, &asks));
     assert_int_equal(process->asks[9], 0);
-    /* Who asks has said what, and not yet counted itself, as another one is answered: its own answer is due. */
+    /* A thread that asks has said what, and not yet counted itself, as another one is answered: its own
+     * answer is due. */
     process->request = WIRE_AGENT_EXEC;
     process->request_sequence = 6;
     process->asks[0] = UINT64_C(43) << 32 | WIRE_AGENT_EXEC;

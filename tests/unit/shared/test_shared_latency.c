@@ -78,7 +78,7 @@ static void test_differences(void **state)
     call(1, 100);
     call(1, 7);
     call(2, 90000);
-    for (int i = 0; i < 2; i++) { /* told twice, counted once */
+    for (int i = 0; i < 2; i++) { /* published twice, counted once */
         publish();
         struct profile_latency_sum *sum = only_sum();
         assert_int_equal(profile->addresses[sum->address].address, 0x100);
@@ -98,7 +98,7 @@ static void test_differences(void **state)
     free(sum);
 }
 
-/* A stranger wrote it. */
+/* The target may have written anything. */
 static void test_hostile(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* May a held process be let go: what its threads' pcs and stacks hold. The thread is the test's own, its stack a local array and
- * what lies above it. */
+/* May a held process be detached: the pcs and the stacks of its threads. The thread is the test's own, its
+ * stack a local array and what lies above it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include "trace_detach.h"
 
-/* Addresses that nothing on this stack has by chance: no user's address. */
+/* Addresses that no word of this stack has by chance: none is of user space. */
 #define FUNCTION UINT64_C(0x5a5a120000001000)
 #define LENGTH   64u
 
@@ -34,7 +34,7 @@ static int check(uint64_t pc, uint64_t word, struct base_error *why)
     return trace_detach_check(&space, ranges, 2, why);
 }
 
-static void a_thread_elsewhere_may_go(void **state)
+static void a_thread_elsewhere_may_be_detached(void **state)
 {
     (void)state;
     struct base_error why;
@@ -42,7 +42,7 @@ static void a_thread_elsewhere_may_go(void **state)
     assert_int_equal(check(FUNCTION + LENGTH, FUNCTION + LENGTH + 1, &why), BASE_OK);
 }
 
-static void a_thread_there_is_kept(void **state)
+static void a_thread_there_stays_attached(void **state)
 {
     (void)state;
     struct base_error why;
@@ -51,17 +51,17 @@ static void a_thread_there_is_kept(void **state)
     assert_int_equal(check(FUNCTION + LENGTH - 1, 0, &why), BASE_EBUSY);
 }
 
-static void a_thread_that_comes_back_there_is_kept(void **state)
+static void a_thread_that_returns_there_stays_attached(void **state)
 {
     (void)state;
     struct base_error why;
     assert_int_equal(check(0x1000, FUNCTION + 5, &why), BASE_EBUSY);
-    assert_non_null(strstr(why.text, "comes back"));
+    assert_non_null(strstr(why.text, "returns into"));
     assert_int_equal(check(0x1000, FUNCTION + LENGTH - 1, &why), BASE_EBUSY);
 }
 
 /* ld.so's dl_main stays on the stack of every program that the kernel started. */
-static void a_pointer_to_the_function_is_no_way_back(void **state)
+static void a_pointer_to_the_function_is_no_return_address(void **state)
 {
     (void)state;
     struct base_error why;
@@ -69,7 +69,7 @@ static void a_pointer_to_the_function_is_no_way_back(void **state)
     assert_int_equal(check(0x1000, FUNCTION - 1, &why), BASE_OK);
 }
 
-static void what_is_no_stack_keeps(void **state)
+static void an_unreadable_stack_stays_attached(void **state)
 {
     (void)state;
     struct trace_stop_thread thread = {.tid = getpid(),
@@ -88,11 +88,11 @@ static void what_is_no_stack_keeps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_thread_elsewhere_may_go),
-        cmocka_unit_test(a_thread_there_is_kept),
-        cmocka_unit_test(a_thread_that_comes_back_there_is_kept),
-        cmocka_unit_test(a_pointer_to_the_function_is_no_way_back),
-        cmocka_unit_test(what_is_no_stack_keeps),
+        cmocka_unit_test(a_thread_elsewhere_may_be_detached),
+        cmocka_unit_test(a_thread_there_stays_attached),
+        cmocka_unit_test(a_thread_that_returns_there_stays_attached),
+        cmocka_unit_test(a_pointer_to_the_function_is_no_return_address),
+        cmocka_unit_test(an_unreadable_stack_stays_attached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Frames of this program's own handlers: the innermost, one of a handler that interrupted another, and those that lie beyond a stack for
- * signals. */
+/* Frames of this program's own handlers: the innermost, one of a handler that interrupted another, and those
+ * that lie beyond a stack for signals. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 enum { MOST = 8, STACK_BYTES = 64 << 10, STOP = 1 };
 
-/* What the handlers were told by the kernel, innermost first, and what was found. */
+/* What the kernel gave the handlers, innermost first, and what was found. */
 static struct {
     uint64_t saved[MOST], found[MOST];
     size_t depth, count;
@@ -107,7 +107,7 @@ static void stop_at_once(int signal, siginfo_t *info, void *context)
     framed.stop = false;
 }
 
-static void until_told(void **state)
+static void until_the_callback_stops(void **state)
 {
     (void)state;
     set(SIGUSR2, stop_at_once, 0);
@@ -143,7 +143,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_and_two),
         cmocka_unit_test(on_another_stack),
-        cmocka_unit_test(until_told),
+        cmocka_unit_test(until_the_callback_stops),
         cmocka_unit_test(threads_that_are_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Memory changed wholly or not at all, system calls made in the name of children that do not notice. */
+/* Memory changed completely or not at all, system calls made in the name of children that do not notice. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -86,8 +86,8 @@ static void breakpoints_of_others_are_spared(void **state)
         bool fine;
     } cases[] = {
         {{0xe9, 1, 0xcc, 3, 4}, {0xe9, 1, 0xcc, 3, 4}, {0x55, 0x48, 0x89, 3, 0x53}, true},
-        {{0xcc, 1, 0xcc, 3, 4}, {0xcc, 1, 0xcc, 3, 4}, {0xcc, 0x48, 0x89, 3, 0x53}, true}, /* it came */
-        {{0x55, 1, 0xcc, 3, 4}, {0x55, 1, 0xcc, 3, 4}, {0x55, 0x48, 0x89, 3, 0x53}, true}, /* and went */
+        {{0xcc, 1, 0xcc, 3, 4}, {0xcc, 1, 0xcc, 3, 4}, {0xcc, 0x48, 0x89, 3, 0x53}, true}, /* it was set */
+        {{0x55, 1, 0xcc, 3, 4}, {0x55, 1, 0xcc, 3, 4}, {0x55, 0x48, 0x89, 3, 0x53}, true}, /* and removed */
         {{0xe9, 0xcc, 0xcc, 3, 4}, {0xe9, 0xcc, 0xcc, 3, 4}, {0x55, 0xcc, 0x89, 3, 0x53}, true},
         {{0xcc, 0x48, 0x89, 3, 0x53}, {0xcc, 0x48, 0x89, 3, 0x53}, {0xcc, 0x48, 0x89, 3, 0x53}, true},
         {{0xe9, 7, 0xcc, 3, 4},
@@ -231,7 +231,7 @@ static void check_failed_write(uint8_t *pages, size_t size, uint64_t step)
     for (int i = 0; i < 2; i++) { /* the second time they are in order */
         error.text[0] = '\0';
         assert_true(trace_memory_apply(&held.memory, changes, count, NULL, &error) < 0);
-        assert_null(strstr(error.text, "cannot be put back")); /* nothing of the last page was written */
+        assert_null(strstr(error.text, "cannot be undone")); /* nothing of the last page was written */
         must(trace_memory_read(&held.memory, from, after, size, NULL), &error);
         assert_memory_equal(before, after, size);
     }
@@ -242,7 +242,7 @@ static void check_failed_write(uint8_t *pages, size_t size, uint64_t step)
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
-static void a_failed_write_is_put_back(void **state)
+static void a_failed_write_is_undone(void **state)
 {
     (void)state;
     static const struct {
@@ -262,6 +262,14 @@ static void a_failed_write_is_put_back(void **state)
 }
 
 /* --- calls --- */
+
+static int share(struct trace_inject *inject, uint64_t address, uint64_t size, int protection, int *file,
+                 struct base_error *error)
+{
+    const struct trace_inject_shared shared = {
+        .name = "tally", .address = address, .size = size, .protection = protection};
+    return trace_inject_share(inject, &shared, file, error);
+}
 
 static uint64_t room_near(const struct held *held, uint64_t size)
 {
@@ -320,7 +328,7 @@ static void mappings_appear_and_vanish(void **state)
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
-static void blocked_threads_lend_themselves(void **state)
+static void blocked_threads_make_calls(void **state)
 {
     (void)state;
     struct trace_child child = trace_child_start(trace_child_blocked, 0);
@@ -345,7 +353,7 @@ static void blocked_threads_lend_themselves(void **state)
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
-/* Mappings of a file of ours, by the name that was wished for. */
+/* Mappings of a file of ours, by the requested name. */
 static unsigned ours_in(pid_t pid)
 {
     char path[64], line[512];
@@ -364,12 +372,15 @@ static void shared_memory_appears_and_vanishes_in(struct trace_child *child)
 {
     struct base_error error = {0};
     struct held held;
-    struct trace_inject_data behind = {.size = PAGE};
     int file = -1;
     inject_into(&held, child->pid);
     uint64_t address = room_near(&held, 3 * PAGE);
-    must(trace_inject_share_both(&held.inject, "tally", address, 2 * PAGE, PROT_READ, behind, &file, &error),
-         &error);
+    const struct trace_inject_shared shared = {.name = "tally",
+                                               .address = address,
+                                               .size = 2 * PAGE,
+                                               .protection = PROT_READ,
+                                               .data = {.size = PAGE}};
+    must(trace_inject_share(&held.inject, &shared, &file, &error), &error);
     assert_int_equal(ours_in(child->pid), 2);
     must(trace_inject_unmap(&held.inject, address, 3 * PAGE, &error), &error);
     close(file);
@@ -415,8 +426,9 @@ static int spin_with_signals_ignored(struct trace_child_shared *shared)
     return 0;
 }
 
-/* More than a call lets come before it: the others wait until it is made. A tracer sees those that are ignored, too. */
-static void more_signals_wait_than_may_come_between(void **state)
+/* More signals than may come before a call: the others stay pending until it is made. A tracer sees ignored
+ * signals, too. */
+static void more_signals_are_pending_than_may_come_before(void **state)
 {
     (void)state;
     struct trace_child child = trace_child_start(spin_with_signals_ignored, 0);
@@ -450,9 +462,7 @@ static void memory_is_shared(void **state)
         char theirs[32] = "";
         inject_into(&held, child.pid);
         uint64_t address = room_near(&held, 3 * PAGE);
-        must(trace_inject_share(&held.inject, "tally", address, 3 * PAGE, PROT_READ | PROT_EXEC, &file,
-                                &error),
-             &error);
+        must(share(&held.inject, address, 3 * PAGE, PROT_READ | PROT_EXEC, &file, &error), &error);
         char *ours = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         assert_ptr_not_equal(ours, MAP_FAILED);
         snprintf(ours + 2 * PAGE, 32, "seen %d", i);
@@ -461,7 +471,7 @@ static void memory_is_shared(void **state)
         assert_int_equal(trace_child_descriptors(child.pid), descriptors);
         /* In the way: nothing stays. */
         int none = -1;
-        assert_true(trace_inject_share(&held.inject, "tally", address, PAGE, PROT_READ, &none, NULL) < 0);
+        assert_true(share(&held.inject, address, PAGE, PROT_READ, &none, NULL) < 0);
         assert_int_equal(trace_child_descriptors(child.pid), descriptors);
         must(trace_inject_unmap(&held.inject, address, 3 * PAGE, &error), &error);
         munmap(ours, 3 * PAGE);
@@ -493,7 +503,7 @@ static int busy_below_filter(struct trace_child_shared *shared)
     return trace_child_busy(shared);
 }
 
-static void filters_are_asked_first(void **state)
+static void filters_are_checked_first(void **state)
 {
     (void)state;
     struct trace_child child = trace_child_start(busy_below_filter, 1);
@@ -508,8 +518,7 @@ static void filters_are_asked_first(void **state)
     } else {
         must(result, &error);
         uint64_t address = room_near(&held, PAGE);
-        assert_int_equal(trace_inject_share(&held.inject, "tally", address, PAGE, PROT_READ, &file, &error),
-                         BASE_EPERMISSION);
+        assert_int_equal(share(&held.inject, address, PAGE, PROT_READ, &file, &error), BASE_EPERMISSION);
         assert_non_null(strstr(error.text, "forbids memfd_create (it kills"));
         base_error_clear(&error);
         assert_int_equal(trace_inject_map(&held.inject, address, PAGE, PROT_EXEC, -1, &error),
@@ -523,7 +532,7 @@ static void filters_are_asked_first(void **state)
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
-/* In a container: the one who traces has filters too, and may not read any. */
+/* In a container: the tracer has filters too, and may not read any. */
 static int trace_below_filter(void)
 {
     struct trace_child child = trace_child_start(trace_child_busy, 1);
@@ -538,8 +547,7 @@ static int trace_below_filter(void)
     bad |= 2 * (trace_inject_open(&inject, &stop, &memory, &error) != BASE_OK);
     if (bad)
         return bad;
-    bad |= 4 * (trace_inject_share(&inject, "tally", 0x7000000, PAGE, PROT_READ, &file, &error) !=
-                BASE_EPERMISSION);
+    bad |= 4 * (share(&inject, 0x7000000, PAGE, PROT_READ, &file, &error) != BASE_EPERMISSION);
     bad |= 8 * !strstr(error.text, "forbids memfd_create");
     bad |= 16 *
            (trace_inject_map(&inject, 0x7000000, PAGE, PROT_EXEC, -1, NULL) != BASE_EPERMISSION); /* EACCES */
@@ -660,7 +668,7 @@ static void gaps_are_found(void **state)
     assert_int_equal(at, 0x40700000);
     assert_int_equal(find_gap(fixed, (struct proc_gap_request){0x400000, 0x500000, 0x7f000000, 0}, &at),
                      BASE_OK);
-    assert_int_equal(at, 0x800000); /* the heap's room, because nothing else is left */
+    assert_int_equal(at, 0x800000); /* the space of the heap, because no other is left */
     assert_int_equal(find_gap(fixed, (struct proc_gap_request){0x400000, 0x500000, 0x80000000, 0}, &at),
                      BASE_ENOTFOUND);
     /* Its heap has not grown yet, and begins right behind it, or so far off that there is room in between. */
@@ -674,7 +682,7 @@ static void gaps_are_found(void **state)
     above.heap = 0x3500123;
     assert_int_equal(find_gap(young, above, &at), BASE_OK);
     assert_int_equal(at, 0x500000);
-    above.size = 0x7b000000; /* the heap's room, because nothing else is left */
+    above.size = 0x7b000000; /* the space of the heap, because no other is left */
     assert_int_equal(find_gap(young, above, &at), BASE_OK);
     assert_int_equal(at, 0x3601000);
     /* A library with neighbours on both sides. */
@@ -703,13 +711,13 @@ int main(void)
         cmocka_unit_test(changes_are_made_and_undone),
         cmocka_unit_test(a_changed_byte_refuses_all),
         cmocka_unit_test(breakpoints_of_others_are_spared),
-        cmocka_unit_test(a_failed_write_is_put_back),
+        cmocka_unit_test(a_failed_write_is_undone),
         cmocka_unit_test(mappings_appear_and_vanish),
-        cmocka_unit_test(blocked_threads_lend_themselves),
+        cmocka_unit_test(blocked_threads_make_calls),
         cmocka_unit_test(signals_come_between),
-        cmocka_unit_test(more_signals_wait_than_may_come_between),
+        cmocka_unit_test(more_signals_are_pending_than_may_come_before),
         cmocka_unit_test(memory_is_shared),
-        cmocka_unit_test(filters_are_asked_first),
+        cmocka_unit_test(filters_are_checked_first),
         cmocka_unit_test(in_a_container_filters_are_tried_first),
         cmocka_unit_test(sequences_are_aborted),
     };

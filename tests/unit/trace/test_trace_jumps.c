@@ -1,4 +1,4 @@
-/* Threads that stand on a jump in padding, or come back to it from a handler, when the padding is put back. */
+/* Threads that are on a jump in padding, or return to it from a handler, when the padding is restored. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -62,7 +62,7 @@ static void wait_for_stop(void)
         nanosleep(&moment, NULL);
 }
 
-/* The frame becomes one of a signal that came while the thread stood on the jump. A word that only has the
+/* The frame becomes one of a signal that came while the thread was on the jump. A word that only has the
  * same value is the program's. */
 static void interrupt(int signal, siginfo_t *info, void *context)
 {
@@ -109,41 +109,41 @@ static int spin(struct trace_child_shared *shared)
 
 /* --- in the test --- */
 
-struct rig {
+struct session {
     struct trace_child child;
     struct trace_stop stop;
     struct trace_memory memory;
 };
 
-static struct rig begin(trace_child_function *function)
+static struct session begin(trace_child_function *function)
 {
-    struct rig rig = {.child = trace_child_start(function, 1)};
+    struct session session = {.child = trace_child_start(function, 1)};
     struct base_error error = {0};
-    must(trace_stop_begin(&rig.stop, rig.child.pid, &error), &error);
-    must(trace_memory_open(&rig.memory, rig.child.pid, &error), &error);
-    return rig;
+    must(trace_stop_begin(&session.stop, session.child.pid, &error), &error);
+    must(trace_memory_open(&session.memory, session.child.pid, &error), &error);
+    return session;
 }
 
-static int finish(struct rig *rig)
+static int finish(struct session *session)
 {
-    trace_memory_close(&rig->memory);
-    assert_int_equal(trace_stop_end(&rig->stop), 0);
-    trace_stop_free(&rig->stop);
-    return trace_child_finish(&rig->child);
+    trace_memory_close(&session->memory);
+    assert_int_equal(trace_stop_end(&session->stop), 0);
+    trace_stop_free(&session->stop);
+    return trace_child_finish(&session->child);
 }
 
 /* A change may end within the jump, where its last bytes are as they were. */
-static void take_away(struct rig *rig, size_t length, bool on)
+static void take_away(struct session *session, size_t length, bool on)
 {
     struct base_error error = {0};
     struct trace_memory_change change = island(length);
-    if (on) { /* the same bytes, told the other way round */
+    if (on) { /* the same bytes, with before and after exchanged */
         memcpy(change.before, island(length).after, sizeof change.before);
         memcpy(change.after, island(length).before, sizeof change.after);
     }
-    must(trace_jumps_leave(&rig->stop, &rig->memory, &change, 1, on, &error), &error);
+    must(trace_jumps_leave(&session->stop, &session->memory, &change, 1, on, &error), &error);
     const uint8_t *to = on ? change.after : change.before;
-    must(trace_memory_write(&rig->memory, change.address, to, AT + 5, &error), &error);
+    must(trace_memory_write(&session->memory, change.address, to, AT + 5, &error), &error);
 }
 
 static void a_handler_returns_to_where_the_jump_leads(void **state)
@@ -151,59 +151,60 @@ static void a_handler_returns_to_where_the_jump_leads(void **state)
     (void)state;
     for (size_t length = AT + 1; length <= AT + 5; length++)
         for (int on = 0; on < 2; on++) {
-            struct rig rig = begin(be_interrupted);
-            take_away(&rig, length, on);
-            assert_int_equal(finish(&rig), RIGHT);
+            struct session session = begin(be_interrupted);
+            take_away(&session, length, on);
+            assert_int_equal(finish(&session), RIGHT);
         }
 }
 
 static void so_does_one_on_a_stack_of_its_own(void **state)
 {
     (void)state;
-    struct rig rig = begin(be_interrupted_elsewhere);
-    take_away(&rig, AT + 5, false);
-    assert_int_equal(finish(&rig), RIGHT);
+    struct session session = begin(be_interrupted_elsewhere);
+    take_away(&session, AT + 5, false);
+    assert_int_equal(finish(&session), RIGHT);
 }
 
 static void a_handler_returns_to_a_jump_that_stays(void **state)
 {
     (void)state;
-    struct rig rig = begin(be_interrupted);
+    struct session session = begin(be_interrupted);
     struct base_error error = {0};
     struct trace_memory_change change = island(AT + 5);
-    must(trace_jumps_leave(&rig.stop, &rig.memory, &change, 1, true, &error), &error); /* it comes */
-    assert_int_equal(finish(&rig), RIGHT);
+    must(trace_jumps_leave(&session.stop, &session.memory, &change, 1, true, &error),
+         &error); /* the jump is written */
+    assert_int_equal(finish(&session), RIGHT);
 }
 
-static void set_pc(struct rig *rig, size_t at)
+static void set_pc(struct session *session, size_t at)
 {
     struct user_regs_struct registers;
     struct base_error error = {0};
-    must(trace_stop_read(&rig->stop, rig->child.pid, &registers, &error), &error);
+    must(trace_stop_read(&session->stop, session->child.pid, &registers, &error), &error);
     registers.rip = (uint64_t)(uintptr_t)page + at;
-    must(trace_stop_write(&rig->stop, rig->child.pid, &registers, &error), &error);
+    must(trace_stop_write(&session->stop, session->child.pid, &registers, &error), &error);
 }
 
-static bool is_spinning(const struct rig *rig)
+static bool is_spinning(const struct session *session)
 {
-    return trace_stop_find(&rig->stop, rig->child.pid)->pc == (uint64_t)(uintptr_t)page + SPIN;
+    return trace_stop_find(&session->stop, session->child.pid)->pc == (uint64_t)(uintptr_t)page + SPIN;
 }
 
-static void a_thread_on_the_jump_has_made_it(void **state)
+static void a_thread_on_the_jump_is_moved_to_its_target(void **state)
 {
     (void)state;
     const struct timespec moment = {.tv_nsec = 1000000};
-    struct rig rig = begin(spin);
+    struct session session = begin(spin);
     struct base_error error = {0};
-    for (int i = 0; i < 5000 && !is_spinning(&rig); i++) {
-        trace_stop_end(&rig.stop);
+    for (int i = 0; i < 5000 && !is_spinning(&session); i++) {
+        trace_stop_end(&session.stop);
         nanosleep(&moment, NULL);
-        must(trace_stop_begin(&rig.stop, rig.child.pid, &error), &error);
+        must(trace_stop_begin(&session.stop, session.child.pid, &error), &error);
     }
-    assert_true(is_spinning(&rig));
-    set_pc(&rig, AT);
-    take_away(&rig, AT + 5, false);
-    assert_int_equal(finish(&rig), RIGHT);
+    assert_true(is_spinning(&session));
+    set_pc(&session, AT);
+    take_away(&session, AT + 5, false);
+    assert_int_equal(finish(&session), RIGHT);
 }
 
 int main(void)
@@ -212,7 +213,7 @@ int main(void)
         cmocka_unit_test(a_handler_returns_to_where_the_jump_leads),
         cmocka_unit_test(so_does_one_on_a_stack_of_its_own),
         cmocka_unit_test(a_handler_returns_to_a_jump_that_stays),
-        cmocka_unit_test(a_thread_on_the_jump_has_made_it),
+        cmocka_unit_test(a_thread_on_the_jump_is_moved_to_its_target),
     };
     make_page();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Stopping and letting go: the children notice nothing. */
+/* Stopping and detaching: the children notice nothing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -109,7 +109,7 @@ static void time_stops(unsigned threads)
         end(&stop);
         nap_us(2000);
     }
-    printf("# %u threads stopped and let go: %llu us at least, %llu on average, %llu at most\n", threads,
+    printf("# %u threads stopped and resumed: %llu us at least, %llu on average, %llu at most\n", threads,
            (unsigned long long)least / 1000, (unsigned long long)sum / STOPS / 1000,
            (unsigned long long)most / 1000);
     trace_stop_free(&stop);
@@ -124,10 +124,10 @@ static void any_number_of_threads(void **state)
     time_stops(TRACE_CHILD_THREADS);
 }
 
-static void threads_that_are_born_and_die(void **state)
+static void threads_that_are_created_and_end(void **state)
 {
     (void)state;
-    struct trace_child child = trace_child_start(trace_child_births, 0);
+    struct trace_child child = trace_child_start(trace_child_creates_threads, 0);
     struct trace_stop stop = {0};
     for (int i = 0; i < 150; i++) {
         begin(&stop, child.pid);
@@ -166,7 +166,7 @@ static void signals_arrive_with_what_they_carry(void **state)
         begin(&stop, child.pid);
         end(&stop);
     }
-    begin(&stop, child.pid); /* one that comes while it is stopped */
+    begin(&stop, child.pid); /* a signal that comes while it is stopped */
     assert_int_equal(sigqueue(child.pid, SIGRTMIN, (union sigval){.sival_int = 1000}), 0);
     end(&stop);
     for (int i = 0; i < 1000 && atomic_load(&child.shared->signals) < 1001; i++)
@@ -484,7 +484,7 @@ static void what_a_first_thread_left_is_read(void **state)
     assert_int_equal(proc_target_read(child.pid, at, found, sizeof found), 0);
 }
 
-/* Where a stack ends within what is asked for, all of it up to there is read. */
+/* Where a stack ends within the bytes that are to be read, all up to its end is read. */
 static void a_stack_is_read_to_its_end(void **state)
 {
     (void)state;
@@ -513,7 +513,7 @@ static void count_tick(int signal)
     ticks++;
 }
 
-/* Polls, and handles the signal; with `count` it blocks it. A poll that is cut short is wrong. */
+/* Polls, and handles the signal; with `count` it blocks it. A poll that ends early is wrong. */
 static int poll_patiently(struct trace_child_shared *shared)
 {
     sigset_t set;
@@ -541,8 +541,9 @@ static void wait_until_it_polls(struct trace_stop *stop, pid_t pid)
     fail();
 }
 
-/* A tick that comes while the thread stands: it is let go at once, its poll goes on, and the handler does not run. */
-static void let_go_with_a_tick(bool blocked)
+/* A tick comes while the thread is stopped: it is detached at once, its poll goes on, and the handler does
+ * not run. */
+static void detach_with_a_tick(bool blocked)
 {
     struct trace_child child = trace_child_start(poll_patiently, blocked);
     struct trace_stop stop = {0};
@@ -559,11 +560,11 @@ static void let_go_with_a_tick(bool blocked)
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
-static void ticks_that_wait_cut_no_call(void **state)
+static void pending_ticks_interrupt_no_call(void **state)
 {
     (void)state;
-    let_go_with_a_tick(false);
-    let_go_with_a_tick(true);
+    detach_with_a_tick(false);
+    detach_with_a_tick(true);
 }
 
 /* --- the pure part --- */
@@ -588,10 +589,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(interrupted_calls_are_recognised),
-        cmocka_unit_test(ticks_that_wait_cut_no_call),
+        cmocka_unit_test(pending_ticks_interrupt_no_call),
         cmocka_unit_test(busy_threads_keep_their_results),
         cmocka_unit_test(any_number_of_threads),
-        cmocka_unit_test(threads_that_are_born_and_die),
+        cmocka_unit_test(threads_that_are_created_and_end),
         cmocka_unit_test(signals_arrive_with_what_they_carry),
         cmocka_unit_test(a_stopped_process_stays_stopped),
         cmocka_unit_test(blocked_calls_go_on),

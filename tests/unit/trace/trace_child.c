@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- life --- */
+/* --- start and end --- */
 
 static void nap(long ms)
 {
@@ -136,7 +136,7 @@ bool trace_child_is_free(pid_t pid)
 {
     for (int i = 0; i < 2000; i++) {
         if (!trace_child_tracers(pid))
-            return true; /* the helper of a tally that was killed may have a last request before it */
+            return true; /* the helper of a killed tally may have a last request to finish */
         nap(5);
     }
     return false;
@@ -254,7 +254,7 @@ static void *start_threads(void *argument)
     return NULL;
 }
 
-int trace_child_births(struct trace_child_shared *shared)
+int trace_child_creates_threads(struct trace_child_shared *shared)
 {
     pthread_t threads[3];
     for (int i = 0; i < 3; i++)

@@ -1,8 +1,8 @@
 /* trace_child.h - processes that live tests stop, patch and inject into: forked from the test, they check
  * themselves.
  *
- * A child runs one function, which says child_ready() when it may be meddled with and returns 0 if nothing
- * was wrong. */
+ * A child runs one function, which says child_ready() when it may be stopped and changed and returns 0 if
+ * nothing was wrong. */
 #ifndef TRACE_CHILD_H
 #define TRACE_CHILD_H
 
@@ -38,7 +38,7 @@ typedef int trace_child_function(struct trace_child_shared *shared);
 /* Starts and waits until the child is ready. `count` becomes shared->count. */
 struct trace_child trace_child_start(trace_child_function *function, unsigned count);
 
-/* Asks it to end, waits, and returns its exit status plus 1000 for each failed check; -1: killed by a
+/* Has it end, waits, and returns its exit status plus 1000 for each failed check; -1: killed by a
  * signal. */
 int trace_child_finish(struct trace_child *child);
 
@@ -57,8 +57,8 @@ unsigned trace_child_descriptors(pid_t pid);
 
 /* --- functions --- */
 
-trace_child_function trace_child_busy;   /* `count` threads compute with all registers and know the result */
-trace_child_function trace_child_births; /* threads that start threads that end */
+trace_child_function trace_child_busy; /* `count` threads compute with all registers and know the result */
+trace_child_function trace_child_creates_threads; /* threads that start threads that end */
 trace_child_function
     trace_child_signals; /* checks SIGRTMIN's siginfo: value counts up from 0; in its main loop it computes */
 trace_child_function

@@ -105,7 +105,7 @@ static int64_t published(const struct fixture *fixture)
     return sum;
 }
 
-/* All that passes between two looks is told, once, and no more than that. */
+/* All that passes between two looks is published, once, and no more than that. */
 static void test_child(void **state)
 {
     struct fixture *fixture = *state;
@@ -143,7 +143,7 @@ static void test_end(void **state)
     assert_int_equal(published(fixture), 0);
 }
 
-/* What a command waits between being let go and the first look is a loss. */
+/* What a command waits between its release and the first look is a loss. */
 static void test_begin(void **state)
 {
     struct fixture *fixture = *state;
@@ -206,9 +206,9 @@ static void test_folded(void **state)
             assert_int_not_equal(fixture->profile->cells[i].node, node);
 }
 
-/* Who is born and gone again before anybody looks may have waited, as long as it lived; of whose end nothing
- * is heard, until the look that did not find it. */
-static void test_births(void **state)
+/* A thread that is created and ends between two looks may have waited its whole lifetime; one whose end is
+ * not reported, until the look that did not find it. */
+static void test_creation(void **state)
 {
     struct fixture *fixture = *state;
     const struct timespec moment = {.tv_nsec = 5000000};
@@ -221,8 +221,8 @@ static void test_births(void **state)
         waits_created(fixture->waits, NOBODY + i, now - SHORT);
         waits_ended(fixture->waits, NOBODY + i, now);
     }
-    waits_created(fixture->waits, fixture->child, now); /* it lives */
-    waits_ended(fixture->waits, NOBODY - 1, now);       /* a stranger */
+    waits_created(fixture->waits, fixture->child, now); /* it runs */
+    waits_ended(fixture->waits, NOBODY - 1, now);       /* another process */
     waits_look(fixture->waits);
     waits_created(fixture->waits, NOBODY, now);
     nanosleep(&moment, NULL);
@@ -235,9 +235,9 @@ static void test_births(void **state)
     assert_in_range(unseen, 300 + 5, 300 + (looked - now) / 1000000 + 1);
 }
 
-/* Births and ends that are heard of before a look, and lie behind its beginning, are for the next one; the
- * last ones are for the end. */
-static void test_late_births(void **state)
+/* Creations and ends that are reported before a look, and lie behind its beginning, are for the next one;
+ * the last ones are for the end. */
+static void test_late_creation(void **state)
 {
     struct fixture *fixture = *state;
     enum { LATER = 20000000, LONG = 7000000, NOBODY = 1 << 22 };
@@ -256,13 +256,14 @@ static void test_late_births(void **state)
     uint64_t looked = base_clock_now();
     waits_look(fixture->waits);
     waits_created(fixture->waits, NOBODY + 2, looked);
-    waits_ended(fixture->waits, NOBODY + 2, looked + LONG); /* nobody looks again */
+    waits_ended(fixture->waits, NOBODY + 2, looked + LONG); /* no look follows */
     waits_finish(fixture->waits);
     uint64_t unseen = fixture->profile->losses[WIRE_LOSS_WAIT_UNSEEN], other = looked - later;
     assert_in_range(unseen, 3 * LONG / 1000000, (2 * LONG + other) / 1000000 + 1);
 }
 
-/* What was born before the first look that found it is told of once, though its birth is heard of late. */
+/* A thread created before the first look that found it is published once, though its creation is reported
+ * late. */
 static void test_late_end(void **state)
 {
     struct fixture *fixture = *state;
@@ -309,8 +310,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_begin, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_folded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_births, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_late_births, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_creation, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_late_creation, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_late_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ended, set_up, tear_down),
     };
