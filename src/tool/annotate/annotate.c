@@ -23,7 +23,7 @@ enum { LINES_MOST = 1 << 20 }; /* nobody's function is longer, whatever a file s
 
 /* --- the addresses and their lines --- */
 
-static int by_address(const void *left, const void *right, void *context)
+static int annotate_by_address(const void *left, const void *right, void *context)
 {
     const struct profile_address *addresses = context, *a = &addresses[*(const uint32_t *)left],
                                  *b = &addresses[*(const uint32_t *)right];
@@ -43,8 +43,8 @@ static bool find_addresses(struct annotate *annotate)
         if (annotate_subject_holds(&annotate->subject, profile, i))
             annotate->addresses[annotate->address_count++] = i;
     if (annotate->address_count)
-        qsort_r(annotate->addresses, annotate->address_count, sizeof *annotate->addresses, by_address,
-                profile->addresses);
+        qsort_r(annotate->addresses, annotate->address_count, sizeof *annotate->addresses,
+                annotate_by_address, profile->addresses);
     return true;
 }
 
@@ -52,7 +52,7 @@ struct numbering { /* equal lines get equal numbers */
     struct base_map places, owners, lines;
 };
 
-static uint32_t number(struct base_map *map, uint32_t high, uint32_t low)
+static uint32_t annotate_number(struct base_map *map, uint32_t high, uint32_t low)
 {
     uint64_t key = (uint64_t)high << 32 | low;
     uint32_t known = base_map_find(map, key), fresh = (uint32_t)map->used;
@@ -62,11 +62,11 @@ static uint32_t number(struct base_map *map, uint32_t high, uint32_t low)
 }
 
 /* The line under `parent`; made when new. 0 when memory ran out. */
-static uint32_t add_line(struct annotate *annotate, struct numbering *numbering,
-                         const struct annotate_line *line)
+static uint32_t annotate_add_line(struct annotate *annotate, struct numbering *numbering,
+                                  const struct annotate_line *line)
 {
-    uint32_t place = number(&numbering->places, line->file, line->line),
-             owner = number(&numbering->owners, line->parent, line->function);
+    uint32_t place = annotate_number(&numbering->places, line->file, line->line),
+             owner = annotate_number(&numbering->owners, line->parent, line->function);
     if (place == BASE_MAP_NONE || owner == BASE_MAP_NONE)
         return 0;
     uint64_t key = (uint64_t)place << 32 | owner;
@@ -95,7 +95,7 @@ static bool add_levels(struct annotate *annotate, struct numbering *numbering, u
          level = profile->inlined[level].outer)
         chain[count++] = level;
     struct annotate_line line = {.file = at->file, .line = at->line};
-    *innermost = add_line(annotate, numbering, &line);
+    *innermost = annotate_add_line(annotate, numbering, &line);
     while (*innermost && count-- > 0) {
         const struct profile_inlined *level = &profile->inlined[chain[count]];
         line = (struct annotate_line){.file = level->file,
@@ -103,7 +103,7 @@ static bool add_levels(struct annotate *annotate, struct numbering *numbering, u
                                       .function = level->function_name,
                                       .parent = *innermost,
                                       .depth = line.depth + 1};
-        *innermost = add_line(annotate, numbering, &line);
+        *innermost = annotate_add_line(annotate, numbering, &line);
     }
     annotate->lines_in_profile = true;
     return *innermost;
@@ -125,7 +125,7 @@ static bool find_lines(struct annotate *annotate)
 
 /* --- places --- */
 
-static bool put(struct annotate *annotate, size_t position)
+static bool annotate_put(struct annotate *annotate, size_t position)
 {
     uint32_t index = annotate->addresses[position];
     uint64_t address = annotate->context->profile->addresses[index].address;
@@ -151,18 +151,18 @@ static int find_figures(struct annotate *annotate)
     if (!annotate_places_init(&annotate->places, annotate->context->profile))
         return view_memory(annotate->context);
     for (size_t i = 0; i < annotate->address_count; i++)
-        if (!put(annotate, i))
+        if (!annotate_put(annotate, i))
             return view_memory(annotate->context);
     return annotate_places_sum(annotate->context, &annotate->places);
 }
 
-static void add_calls(uint64_t *sum, uint64_t more)
+static void annotate_add_calls(uint64_t *sum, uint64_t more)
 {
     if (__builtin_add_overflow(*sum, more, sum))
         *sum = UINT64_MAX;
 }
 
-static bool count_calls(struct annotate *annotate)
+static bool annotate_count_calls(struct annotate *annotate)
 {
     const struct view_context *context = annotate->context;
     const struct profile *profile = context->profile;
@@ -175,9 +175,9 @@ static bool count_calls(struct annotate *annotate)
             continue;
         const uint32_t *run = annotate_places_of(&annotate->places, edge->site, &count);
         for (size_t k = 0; k < count; k++)
-            add_calls(&annotate->calls[run[k]], edge->calls);
+            annotate_add_calls(&annotate->calls[run[k]], edge->calls);
         if (annotate_subject_holds(&annotate->subject, profile, edge->callee))
-            add_calls(&annotate->called, edge->calls);
+            annotate_add_calls(&annotate->called, edge->calls);
     }
     return annotate->calls;
 }
@@ -342,7 +342,7 @@ static void add_notes(struct annotate *annotate)
 
 /* --- all of it --- */
 
-static int gather(struct annotate *annotate)
+static int annotate_gather(struct annotate *annotate)
 {
     struct view_context *context = annotate->context;
     int code = annotate_subject_find(context, &annotate->subject);
@@ -358,13 +358,13 @@ static int gather(struct annotate *annotate)
         code = find_figures(annotate);
     if (code < 0)
         return code;
-    if (!count_calls(annotate) || !find_extent(annotate))
+    if (!annotate_count_calls(annotate) || !find_extent(annotate))
         return view_memory(context);
     add_notes(annotate);
     return annotate->notes.failed ? view_memory(context) : 0;
 }
 
-static int print(struct annotate *annotate)
+static int print_function(struct annotate *annotate)
 {
     annotate_head(annotate);
     if (annotate->request->assembly || !annotate->file)
@@ -379,11 +379,11 @@ static int annotate_function(struct view_context *context)
     struct annotate annotate = {.context = context,
                                 .request = request,
                                 .source = {.maps = request->maps, .map_count = request->map_count}};
-    int code = gather(&annotate);
+    int code = annotate_gather(&annotate);
     if (!code && context->json)
         code = annotate_json(&annotate);
     else if (!code)
-        code = print(&annotate);
+        code = print_function(&annotate);
     context->out->failed |= annotate.source.failed;
     annotate_subject_free(&annotate.subject);
     annotate_binary_code_free(&annotate.code);

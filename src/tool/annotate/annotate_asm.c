@@ -147,7 +147,7 @@ static void add_callees(const struct annotate *annotate, uint32_t place, bool di
 
 /* --- rows --- */
 
-static void add_row(struct listing *listing, enum row_kind kind, uint32_t index, uint32_t count)
+static void asm_add_row(struct listing *listing, enum row_kind kind, uint32_t index, uint32_t count)
 {
     if (base_array_room(listing->rows, listing->row_count, listing->row_capacity))
         listing->rows[listing->row_count++] = (struct row){kind, index, count};
@@ -156,7 +156,7 @@ static void add_row(struct listing *listing, enum row_kind kind, uint32_t index,
 }
 
 /* Marks what is shown: everything of a short function, else what counts and some on both sides. */
-static bool *choose(const struct annotate *annotate)
+static bool *asm_choose(const struct annotate *annotate)
 {
     size_t count = annotate->code.instructions.count;
     uint64_t around = AROUND_FACTOR * annotate->request->around;
@@ -187,7 +187,7 @@ static void make_rows(struct listing *listing)
     struct annotate *annotate = listing->annotate;
     const struct code_instructions *all = &annotate->code.instructions;
     struct symbol_line levels[ANNOTATE_BINARY_LEVELS], last = {0};
-    bool *shown = choose(annotate);
+    bool *shown = asm_choose(annotate);
     uint32_t hidden = 0;
     listing->failed |= !shown;
     for (uint32_t i = 0; shown && i < all->count; i++) {
@@ -196,17 +196,17 @@ static void make_rows(struct listing *listing)
             continue;
         }
         if (hidden)
-            add_row(listing, ROW_GAP, i - hidden, hidden);
+            asm_add_row(listing, ROW_GAP, i - hidden, hidden);
         size_t count = annotate_binary_lines(&annotate->binary, all->items[i].address, levels);
         if (count && begins_line(&levels[0], &last))
-            add_row(listing, ROW_SOURCE, i, 0);
+            asm_add_row(listing, ROW_SOURCE, i, 0);
         if (count)
             last = levels[0];
         hidden = 0;
-        add_row(listing, ROW_INSTRUCTION, i, 0);
+        asm_add_row(listing, ROW_INSTRUCTION, i, 0);
     }
     if (hidden)
-        add_row(listing, ROW_GAP, (uint32_t)all->count - hidden, hidden);
+        asm_add_row(listing, ROW_GAP, (uint32_t)all->count - hidden, hidden);
     free(shown);
 }
 
@@ -215,7 +215,7 @@ static void make_address_rows(struct listing *listing)
 {
     const struct annotate *annotate = listing->annotate;
     for (uint32_t i = 0; i < annotate->address_count; i++)
-        add_row(listing, ROW_ADDRESS, i, 0);
+        asm_add_row(listing, ROW_ADDRESS, i, 0);
 }
 
 /* --- arrows --- */

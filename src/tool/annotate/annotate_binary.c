@@ -10,7 +10,7 @@
 
 /* --- opening --- */
 
-static bool refuse(struct annotate_binary *binary)
+static bool binary_refuse(struct annotate_binary *binary)
 {
     const struct profile *profile = binary->profile;
     const struct profile_image *image = &profile->images[binary->image];
@@ -79,7 +79,7 @@ bool annotate_binary_open(struct annotate_binary *binary, const struct profile *
     struct symbol_options options = {.debuginfod = debuginfod, .root = ""};
     struct base_error error = {0};
     *binary = (struct annotate_binary){.profile = profile, .image = image};
-    if (refuse(binary))
+    if (binary_refuse(binary))
         return !binary->why.failed;
     int code = elf_image_open(path, &binary->elf, &error);
     if (code < 0) {

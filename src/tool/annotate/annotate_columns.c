@@ -65,7 +65,8 @@ static void add_self(const struct annotate *annotate, const struct view_figure *
     base_text_free(&text);
 }
 
-static void add_time(const struct annotate *annotate, const struct view_figure *self, struct base_text *out)
+static void columns_add_time(const struct annotate *annotate, const struct view_figure *self,
+                             struct base_text *out)
 {
     struct base_text text = {0};
     if (self->samples || self->value)
@@ -108,7 +109,7 @@ void annotate_columns(const struct annotate *annotate, uint32_t place, struct ba
     base_text_add(out, place && annotate_hot(annotate, place) ? "> " : "  ");
     add_self(annotate, &self, out);
     if (has_time(annotate))
-        add_time(annotate, &self, out);
+        columns_add_time(annotate, &self, out);
     add_total(annotate, &total, &self, out);
     if (samples_width(annotate))
         add_count(self.samples, samples_width(annotate), out);

@@ -14,7 +14,7 @@ enum { LOOP_INDENT = 2 };
 
 /* --- what it is --- */
 
-static void print_words(const struct annotate *annotate, const char *words, enum view_style style)
+static void head_print_words(const struct annotate *annotate, const char *words, enum view_style style)
 {
     struct view_context *context = annotate->context;
     struct base_text clean = {0};
@@ -43,13 +43,13 @@ static void print_name(const struct annotate *annotate)
     annotate_name(annotate, profile_text(profile, profile->functions[subject->function].name),
                   width > used + LEAST ? width - used : LEAST, &text);
     base_text_add(&text, base_text_string(&place));
-    print_words(annotate, base_text_string(&text), VIEW_BOLD);
+    head_print_words(annotate, base_text_string(&text), VIEW_BOLD);
     annotate->context->out->failed |= text.failed | place.failed;
     base_text_free(&text);
     base_text_free(&place);
 }
 
-static void add_figures(const struct annotate *annotate, struct base_text *text)
+static void head_add_figures(const struct annotate *annotate, struct base_text *text)
 {
     const struct view_context *context = annotate->context;
     const struct annotate_subject *subject = &annotate->subject;
@@ -73,13 +73,13 @@ static void print_figures(const struct annotate *annotate)
     struct base_text text = {0};
     bool sampled = annotate->context->selection.taken.samples;
     if (sampled)
-        add_figures(annotate, &text);
+        head_add_figures(annotate, &text);
     if (annotate->has_calls) {
         base_text_add(&text, sampled ? ", " : "");
         view_text_exact(&text, annotate->called);
         base_text_add(&text, annotate->called == 1 ? " call" : " calls");
     }
-    print_words(annotate, base_text_string(&text), VIEW_PLAIN);
+    head_print_words(annotate, base_text_string(&text), VIEW_PLAIN);
     annotate->context->out->failed |= text.failed;
     base_text_free(&text);
 }
@@ -92,7 +92,7 @@ static void print_notes(const struct annotate *annotate)
         struct base_text line = {0};
         base_text_add(&line, "note: ");
         base_text_add_bytes(&line, at, length);
-        print_words(annotate, base_text_string(&line), VIEW_PLAIN);
+        head_print_words(annotate, base_text_string(&line), VIEW_PLAIN);
         annotate->context->out->failed |= line.failed;
         base_text_free(&line);
         at += length + (at[length] != '\0');

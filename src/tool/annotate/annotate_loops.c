@@ -81,7 +81,7 @@ static uint32_t binary_of(struct loops *loops, uint32_t image)
     return (uint32_t)loops->binary_count - 1;
 }
 
-static bool add_rows(struct loops *loops, uint32_t index)
+static bool loops_add_rows(struct loops *loops, uint32_t index)
 {
     struct function *item = &loops->functions[index];
     item->first_row = (uint32_t)loops->row_count;
@@ -114,7 +114,7 @@ static int look_into(struct loops *loops, uint32_t function, const struct view_f
         return code;
     loops->odd += !item->code.whole;
     loops->guessed += item->code.graph.guessed > 0;
-    return add_rows(loops, index) ? 0 : view_memory(context);
+    return loops_add_rows(loops, index) ? 0 : view_memory(context);
 }
 
 static int look_into_all(struct loops *loops, uint32_t *looked)
@@ -160,7 +160,7 @@ static bool place_all(struct loops *loops, const uint32_t *looked)
     return true;
 }
 
-static void add_calls(struct loops *loops)
+static void loops_add_calls(struct loops *loops)
 {
     const struct view_context *context = loops->context;
     const struct profile *profile = context->profile;
@@ -193,7 +193,7 @@ static int compare_rows(const void *left, const void *right, void *context)
     return (a > b) - (a < b);
 }
 
-static int choose(struct loops *loops)
+static int loops_choose(struct loops *loops)
 {
     const struct view_context *context = loops->context;
     loops->order = calloc(loops->row_count + 1, sizeof *loops->order);
@@ -215,8 +215,8 @@ static int choose(struct loops *loops)
 
 /* --- text --- */
 
-static void add_name(const struct loops *loops, struct view_table *table, const struct function *item,
-                     const struct annotate_span *span)
+static void loops_add_name(const struct loops *loops, struct view_table *table, const struct function *item,
+                           const struct annotate_span *span)
 {
     const struct profile *profile = loops->context->profile;
     struct base_text text = {0};
@@ -262,7 +262,7 @@ static void add_lines(const struct loops *loops, struct view_table *table, const
     base_text_free(&numbers);
 }
 
-static void add_row(const struct loops *loops, struct view_table *table, uint32_t row)
+static void loops_add_row(const struct loops *loops, struct view_table *table, uint32_t row)
 {
     const struct view_context *context = loops->context;
     const struct function *item = &loops->functions[loops->rows[row].function];
@@ -277,7 +277,7 @@ static void add_row(const struct loops *loops, struct view_table *table, uint32_
         view_count_cell(context, table, loops->rows[row].calls);
     base_text_addf(&text, "%u", loop->depth);
     view_table_cell(table, base_text_string(&text), false);
-    add_name(loops, table, item, &span);
+    loops_add_name(loops, table, item, &span);
     add_lines(loops, table, &span, loop->irreducible);
     if (shows_images(loops))
         view_table_cell(table,
@@ -289,7 +289,7 @@ static void add_row(const struct loops *loops, struct view_table *table, uint32_
     base_text_free(&text);
 }
 
-static void add_hidden(const struct loops *loops, struct view_table *table)
+static void loops_add_hidden(const struct loops *loops, struct view_table *table)
 {
     size_t count = loops->order_count - loops->shown;
     struct base_text text = {0};
@@ -303,7 +303,7 @@ static void add_hidden(const struct loops *loops, struct view_table *table)
     base_text_free(&text);
 }
 
-static void print_words(struct loops *loops, struct base_text *words)
+static void loops_print_words(struct loops *loops, struct base_text *words)
 {
     struct view_context *context = loops->context;
     struct base_text clean = {0};
@@ -345,7 +345,7 @@ static void print_notes(struct loops *loops)
         starred |= loop_of(loops, loops->order[i])->irreducible;
     if (starred) {
         base_text_add(&words, "* has several ways in");
-        print_words(loops, &words);
+        loops_print_words(loops, &words);
     }
     for (size_t i = 0; i < loops->binary_count; i++) {
         const struct annotate_binary *binary = &loops->binaries[i];
@@ -355,22 +355,22 @@ static void print_notes(struct loops *loops)
                        profile_text(context->profile, context->profile->images[binary->image].name));
         view_text_share(&words, &context->selection, &loops->unread[binary->image], context->options->ascii);
         base_text_addf(&words, " in its own functions: %s", base_text_string(&binary->why));
-        print_words(loops, &words);
+        loops_print_words(loops, &words);
     }
     if (loops->odd) {
         base_text_add(&words, "loops are not known in what does not decode to its end: ");
         name_some(loops, true, &words);
-        print_words(loops, &words);
+        loops_print_words(loops, &words);
     }
     if (loops->guessed) {
         base_text_add(&words, "where some jump to was guessed, as no table could be read: ");
         name_some(loops, false, &words);
-        print_words(loops, &words);
+        loops_print_words(loops, &words);
     }
     base_text_free(&words);
 }
 
-static void print_text(struct loops *loops)
+static void loops_print_text(struct loops *loops)
 {
     struct view_context *context = loops->context;
     struct view_table table = {0};
@@ -386,8 +386,8 @@ static void print_text(struct loops *loops)
     if (shows_images(loops))
         view_table_add_column(&table, "image", VIEW_LEFT, VIEW_FLEXIBLE);
     for (size_t i = 0; i < loops->shown; i++)
-        add_row(loops, &table, loops->order[i]);
-    add_hidden(loops, &table);
+        loops_add_row(loops, &table, loops->order[i]);
+    loops_add_hidden(loops, &table);
     if (loops->order_count)
         view_table_print(&table, &form, context->out);
     else
@@ -433,7 +433,7 @@ static void json_row(struct loops *loops, uint32_t row)
     base_json_end(json, '}');
 }
 
-static void print_json(struct loops *loops)
+static void loops_print_json(struct loops *loops)
 {
     struct view_context *context = loops->context;
     struct base_json *json = context->json;
@@ -461,7 +461,7 @@ static void print_json(struct loops *loops)
     base_json_unsigned(json, "guessed_functions", loops->guessed);
 }
 
-static int gather(struct loops *loops)
+static int loops_gather(struct loops *loops)
 {
     const struct profile *profile = loops->context->profile;
     uint32_t *looked = calloc(profile->function_count + 1, sizeof *looked); /* index in functions + 1 */
@@ -482,15 +482,15 @@ static int gather(struct loops *loops)
 int annotate_loops(struct view_context *context)
 {
     struct loops loops = {.context = context, .has_calls = profile_extent_has_calls(context->profile)};
-    int code = gather(&loops);
+    int code = loops_gather(&loops);
     if (!code) {
-        add_calls(&loops);
-        code = choose(&loops);
+        loops_add_calls(&loops);
+        code = loops_choose(&loops);
     }
     if (!code && context->json)
-        print_json(&loops);
+        loops_print_json(&loops);
     else if (!code)
-        print_text(&loops);
+        loops_print_text(&loops);
     for (size_t i = 0; i < loops.function_count; i++)
         annotate_binary_code_free(&loops.functions[i].code);
     for (size_t i = 0; i < loops.binary_count; i++)

@@ -59,7 +59,8 @@ static const uint32_t *run_of(const struct summing *summing, const struct view_f
     return annotate_places_of(summing->places, summing->context->profile->nodes[frame->node].address, count);
 }
 
-static bool enter(void *context, struct view_frame *frames, size_t depth, const struct view_figure *total)
+static bool places_enter(void *context, struct view_frame *frames, size_t depth,
+                         const struct view_figure *total)
 {
     struct summing *summing = context;
     size_t count;
@@ -70,7 +71,7 @@ static bool enter(void *context, struct view_frame *frames, size_t depth, const 
     return true;
 }
 
-static void leave(void *context, struct view_frame *frames, size_t depth)
+static void places_leave(void *context, struct view_frame *frames, size_t depth)
 {
     struct summing *summing = context;
     size_t count;
@@ -79,7 +80,8 @@ static void leave(void *context, struct view_frame *frames, size_t depth)
         summing->open[run[i]]--;
 }
 
-static bool leaf(void *context, struct view_frame *frames, size_t depth, const struct view_figure *self)
+static bool places_leaf(void *context, struct view_frame *frames, size_t depth,
+                        const struct view_figure *self)
 {
     struct summing *summing = context;
     size_t count;
@@ -92,7 +94,8 @@ static bool leaf(void *context, struct view_frame *frames, size_t depth, const s
 int annotate_places_sum(struct view_context *context, struct annotate_places *places)
 {
     struct summing summing = {.context = context, .places = places};
-    struct view_visitor visitor = {.enter = enter, .leave = leave, .leaf = leaf, .context = &summing};
+    struct view_visitor visitor = {
+        .enter = places_enter, .leave = places_leave, .leaf = places_leaf, .context = &summing};
     struct view_entities entities = {0};
     size_t count = (size_t)places->last + 1;
     free(places->self);

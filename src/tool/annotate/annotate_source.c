@@ -77,7 +77,7 @@ static int read_bytes(struct annotate_source_file *file)
     return file->bytes ? 0 : ENOMEM;
 }
 
-static int split(struct annotate_source_file *file)
+static int source_split(struct annotate_source_file *file)
 {
     for (size_t at = 0; at <= file->size; at++) {
         if (at > 0 && at < file->size && file->bytes[at - 1] != '\n')
@@ -103,7 +103,7 @@ static struct annotate_source_file *file_of(struct annotate_source *source, cons
     }
     fresh.error = read_bytes(&fresh);
     if (!fresh.error)
-        fresh.error = split(&fresh);
+        fresh.error = source_split(&fresh);
     source->failed |= fresh.error == ENOMEM;
     source->files[source->count] = fresh;
     return &source->files[source->count++];

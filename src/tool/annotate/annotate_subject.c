@@ -21,12 +21,12 @@ struct search {
     size_t count, capacity;
 };
 
-static const char *name_of(const struct search *search, uint32_t function)
+static const char *subject_name_of(const struct search *search, uint32_t function)
 {
     return profile_text(search->context->profile, search->context->profile->functions[function].name);
 }
 
-static const struct profile_image *image_of(const struct search *search, uint32_t function)
+static const struct profile_image *subject_image_of(const struct search *search, uint32_t function)
 {
     const struct profile *profile = search->context->profile;
     return &profile->images[profile->functions[function].image];
@@ -34,13 +34,13 @@ static const struct profile_image *image_of(const struct search *search, uint32_
 
 static const char *image_name(const struct search *search, uint32_t function)
 {
-    return profile_text(search->context->profile, image_of(search, function)->name);
+    return profile_text(search->context->profile, subject_image_of(search, function)->name);
 }
 
 /* --- does a function fit --- */
 
 /* "libx.so+0x1a2b": the image's name and the address. */
-static bool by_address(const struct search *search, uint32_t function, const char *wanted)
+static bool subject_by_address(const struct search *search, uint32_t function, const char *wanted)
 {
     const struct profile_function *item = &search->context->profile->functions[function];
     const char *plus = strrchr(wanted, '+'), *name = image_name(search, function);
@@ -72,12 +72,12 @@ static bool by_part(const char *name, const char *wanted)
     return before == name || (before - name >= 2 && before[-1] == ':' && before[-2] == ':');
 }
 
-static bool fits(const struct search *search, uint32_t function, enum way way)
+static bool subject_fits(const struct search *search, uint32_t function, enum way way)
 {
-    const char *name = name_of(search, function), *wanted = search->request->function;
+    const char *name = subject_name_of(search, function), *wanted = search->request->function;
     switch (way) {
     case BY_ADDRESS:
-        return by_address(search, function, wanted);
+        return subject_by_address(search, function, wanted);
     case BY_NAME:
         return !strcmp(name, wanted);
     case BY_PART:
@@ -92,7 +92,8 @@ static bool fits(const struct search *search, uint32_t function, enum way way)
 static bool in_wanted_image(const struct search *search, uint32_t function)
 {
     const char *wanted = search->request->image;
-    const char *build_id = profile_text(search->context->profile, image_of(search, function)->build_id);
+    const char *build_id =
+        profile_text(search->context->profile, subject_image_of(search, function)->build_id);
     enum { SHORTEST = 4 };
     return !wanted || !fnmatch(wanted, image_name(search, function), 0) ||
            (strlen(wanted) >= SHORTEST && !strncmp(build_id, wanted, strlen(wanted)));
@@ -114,7 +115,7 @@ static const struct view_figure *total_of(const struct search *search, uint32_t 
 
 static bool is_generated(const struct search *search, uint32_t function)
 {
-    return image_of(search, function)->kind == PROFILE_IMAGE_JIT;
+    return subject_image_of(search, function)->kind == PROFILE_IMAGE_JIT;
 }
 
 /* Generated code of one name is one function, wherever it lay. */
@@ -132,7 +133,7 @@ static bool collect(struct search *search, enum way way)
 {
     const struct profile *profile = search->context->profile;
     for (uint32_t i = 1; i < profile->function_count; i++) {
-        if (!fits(search, i, way) || !in_wanted_image(search, i) || is_known(search, i))
+        if (!subject_fits(search, i, way) || !in_wanted_image(search, i) || is_known(search, i))
             continue;
         if (!base_array_room(search->found, search->count, search->capacity))
             return false;
@@ -154,7 +155,7 @@ static int hotter(const void *left, const void *right, void *context)
 }
 
 /* The hottest first; those without a sample go when there are others. */
-static void rank(struct search *search)
+static void subject_rank(struct search *search)
 {
     size_t sampled = 0;
     if (search->count)
@@ -173,7 +174,7 @@ static void list_one(const struct search *search, uint32_t function, bool by_nam
     const struct profile_function *item = &search->context->profile->functions[function];
     base_text_add(list, list->length ? ", " : "");
     if (by_name)
-        base_text_add(list, name_of(search, function));
+        base_text_add(list, subject_name_of(search, function));
     else
         base_text_addf(list, "%s+0x%llx", image_name(search, function), (unsigned long long)item->start);
     base_text_addf(list, " (%.1f %%)",
@@ -185,7 +186,7 @@ static int several(const struct search *search)
     struct base_text list = {0};
     bool same = true;
     for (size_t i = 1; i < search->count; i++)
-        same &= !strcmp(name_of(search, search->found[0]), name_of(search, search->found[i]));
+        same &= !strcmp(subject_name_of(search, search->found[0]), subject_name_of(search, search->found[i]));
     for (size_t i = 0; i < search->count && i < LISTED; i++)
         list_one(search, search->found[i], !same, &list);
     if (search->count > LISTED)
@@ -203,7 +204,8 @@ static bool is_elsewhere(const struct search *search, struct base_text *images)
     const struct profile *profile = search->context->profile;
     uint32_t last = 0;
     for (uint32_t i = 1; search->request->image && i < profile->function_count; i++) {
-        bool meant = fits(search, i, BY_NAME) || fits(search, i, BY_PART) || fits(search, i, BY_PATTERN);
+        bool meant = subject_fits(search, i, BY_NAME) || subject_fits(search, i, BY_PART) ||
+                     subject_fits(search, i, BY_PATTERN);
         if (!meant || profile->functions[i].image == last)
             continue;
         last = profile->functions[i].image;
@@ -226,7 +228,7 @@ static bool is_inlined(const struct search *search, struct base_text *into)
             if (!meant || !address->function || address->function == last)
                 continue;
             last = address->function;
-            base_text_addf(into, "%s%s", hosts++ ? ", " : "", name_of(search, last));
+            base_text_addf(into, "%s%s", hosts++ ? ", " : "", subject_name_of(search, last));
         }
     }
     return hosts > 0;
@@ -240,14 +242,14 @@ static bool similar(struct search *search, struct base_text *list)
     size_t count = 0;
     search->count = 0;
     for (uint32_t i = 1; names && i < profile->function_count; i++) {
-        names[count++] = name_of(search, i);
+        names[count++] = subject_name_of(search, i);
         if (strcasestr(names[count - 1], search->request->function) &&
             base_array_room(search->found, search->count, search->capacity))
             search->found[search->count++] = i;
     }
-    rank(search);
+    subject_rank(search);
     for (size_t i = 0; i < search->count && i < 3; i++)
-        base_text_addf(list, "%s%s", i ? ", " : "", name_of(search, search->found[i]));
+        base_text_addf(list, "%s%s", i ? ", " : "", subject_name_of(search, search->found[i]));
     const char *nearest =
         names && !list->length ? base_options_nearest(search->request->function, names, count) : NULL;
     if (nearest)
@@ -293,7 +295,7 @@ static void find_pieces(const struct search *search, struct annotate_subject *su
     const struct profile *profile = search->context->profile;
     for (uint32_t i = 1; i < profile->function_count; i++)
         if (profile->functions[i].image == subject->image && total_of(search, i)->samples &&
-            is_piece(name_of(search, i), name_of(search, subject->function)))
+            is_piece(subject_name_of(search, i), subject_name_of(search, subject->function)))
             list_one(search, i, true, &subject->apart);
 }
 
@@ -309,12 +311,12 @@ static int sum(struct search *search)
     return annotate_places_sum(search->context, &search->sums);
 }
 
-static int choose(struct search *search, struct annotate_subject *subject)
+static int subject_choose(struct search *search, struct annotate_subject *subject)
 {
     for (unsigned way = 0; way < WAYS && !search->count; way++)
         if (!collect(search, way))
             return view_memory(search->context);
-    rank(search);
+    subject_rank(search);
     if (search->count > 1)
         return several(search);
     if (!search->count)
@@ -338,7 +340,7 @@ int annotate_subject_find(struct view_context *context, struct annotate_subject 
     *subject = (struct annotate_subject){0};
     int code = sum(&search);
     if (!code)
-        code = choose(&search, subject);
+        code = subject_choose(&search, subject);
     annotate_places_free(&search.sums);
     free(search.found);
     return code;

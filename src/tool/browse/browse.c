@@ -127,7 +127,7 @@ static void resize(struct terminal *terminal)
 }
 
 /* Ctrl-C is for what is shown then. */
-static void lend(struct terminal *terminal, const char *function)
+static void browse_lend(struct terminal *terminal, const char *function)
 {
     const struct browse_options *options = terminal->options;
     sigset_t blocked;
@@ -145,7 +145,7 @@ static void annotate(struct terminal *terminal)
 {
     struct base_text name = {0};
     if (browse_model_function(&terminal->model, &name) && terminal->options->annotate)
-        lend(terminal, base_text_string(&name));
+        browse_lend(terminal, base_text_string(&name));
     else
         browse_model_say(&terminal->model, "Annotate what? There is no function here");
     base_text_free(&name);
@@ -232,7 +232,7 @@ static void set_colors(struct terminal *terminal)
     init_pair(PAIR_CURSOR, COLOR_BLACK, COLOR_CYAN);
 }
 
-static int take(struct terminal *terminal, struct base_error *error)
+static int browse_take(struct terminal *terminal, struct base_error *error)
 {
     const char *term = getenv("TERM");
     terminal->screen = newterm(NULL, terminal->options->out, terminal->options->in);
@@ -272,7 +272,7 @@ int browse_run(const struct profile *profile, const struct browse_options *optio
         return result;
     result = catch_signals(&terminal, error);
     if (!result) {
-        result = take(&terminal, error);
+        result = browse_take(&terminal, error);
         if (!result)
             result = loop(&terminal, error);
         give_back(&terminal);

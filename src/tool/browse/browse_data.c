@@ -47,7 +47,7 @@ static struct browse_edge *edge_between(struct browse_data *data, uint32_t calle
 }
 
 /* What recurs counts once: only the outermost frame of a function, or of a pair, adds to its total. */
-static bool enter(struct browse_data *data, uint32_t index)
+static bool data_enter(struct browse_data *data, uint32_t index)
 {
     const struct view_branch *branch = &data->merge.branches[index];
     const struct view_selection *selection = &data->context.selection;
@@ -65,7 +65,7 @@ static bool enter(struct browse_data *data, uint32_t index)
     return edge != NULL;
 }
 
-static void leave(struct browse_data *data, uint32_t index)
+static void data_leave(struct browse_data *data, uint32_t index)
 {
     const struct view_branch *branch = &data->merge.branches[index];
     data->functions[branch->entity].active--;
@@ -80,17 +80,17 @@ static bool add_up(struct browse_data *data)
     for (size_t i = 0; i < data->walk_count; i++) {
         uint32_t next = data->walk[i], parent = data->merge.branches[next].parent;
         for (; current != parent; current = data->merge.branches[current].parent)
-            leave(data, current);
-        if (!enter(data, next))
+            data_leave(data, current);
+        if (!data_enter(data, next))
             return false;
         current = next;
     }
     for (; current; current = data->merge.branches[current].parent)
-        leave(data, current);
+        data_leave(data, current);
     return true;
 }
 
-static bool add_calls(struct browse_data *data)
+static bool data_add_calls(struct browse_data *data)
 {
     for (size_t i = 0; i < data->calls.pair_count; i++) {
         const struct view_pair *pair = &data->calls.pairs[i];
@@ -103,7 +103,7 @@ static bool add_calls(struct browse_data *data)
 
 /* --- the list --- */
 
-static int by_self(const void *a, const void *b, void *context)
+static int data_by_self(const void *a, const void *b, void *context)
 {
     const struct browse_data *data = context;
     uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
@@ -133,7 +133,7 @@ static bool list_functions(struct browse_data *data)
         if (is_listed(data, i))
             data->flat[data->flat_count++] = i;
     if (data->flat_count)
-        qsort_r(data->flat, data->flat_count, sizeof *data->flat, by_self, data);
+        qsort_r(data->flat, data->flat_count, sizeof *data->flat, data_by_self, data);
     return true;
 }
 
@@ -151,8 +151,8 @@ static int compute(struct browse_data *data)
         return code;
     data->function_count = data->merge.entities.count;
     data->functions = calloc(data->function_count + 1, sizeof *data->functions);
-    bool done =
-        data->functions && order_branches(data) && add_up(data) && add_calls(data) && list_functions(data);
+    bool done = data->functions && order_branches(data) && add_up(data) && data_add_calls(data) &&
+                list_functions(data);
     return done ? 0 : view_memory(context);
 }
 

@@ -43,7 +43,7 @@ void browse_model_say(struct browse_model *model, const char *format, ...)
 
 /* --- rows --- */
 
-static bool add_row(struct browse_model *model, struct browse_row row)
+static bool model_add_row(struct browse_model *model, struct browse_row row)
 {
     if (!base_array_room(model->rows, model->row_count, model->row_capacity))
         return false;
@@ -51,7 +51,7 @@ static bool add_row(struct browse_model *model, struct browse_row row)
     return true;
 }
 
-static int by_total(const void *a, const void *b, void *context)
+static int model_by_total(const void *a, const void *b, void *context)
 {
     const struct browse_data *data = context;
     uint32_t i = ((const struct browse_row *)a)->entity, j = ((const struct browse_row *)b)->entity;
@@ -67,10 +67,10 @@ static bool make_flat(struct browse_model *model)
 {
     struct browse_data *data = &model->data;
     for (size_t i = 0; i < data->flat_count; i++)
-        if (!add_row(model, (struct browse_row){.kind = BROWSE_ROW_FUNCTION, .entity = data->flat[i]}))
+        if (!model_add_row(model, (struct browse_row){.kind = BROWSE_ROW_FUNCTION, .entity = data->flat[i]}))
             return false;
     if (model->by_total && model->row_count)
-        qsort_r(model->rows, model->row_count, sizeof *model->rows, by_total, data);
+        qsort_r(model->rows, model->row_count, sizeof *model->rows, model_by_total, data);
     return true;
 }
 
@@ -92,14 +92,14 @@ static bool make_tree(struct browse_model *model)
             continue;
         folded = model->expanded[branch] ? 0 : branch;
         depth = of->depth;
-        if (!add_row(model,
-                     (struct browse_row){.kind = BROWSE_ROW_BRANCH, .entity = of->entity, .branch = branch}))
+        if (!model_add_row(model, (struct browse_row){
+                                      .kind = BROWSE_ROW_BRANCH, .entity = of->entity, .branch = branch}))
             return false;
     }
     return true;
 }
 
-static uint64_t calls_of(const struct browse_data *data, const struct browse_edge *edge)
+static uint64_t model_calls_of(const struct browse_data *data, const struct browse_edge *edge)
 {
     const struct view_pair *pair = view_calls_between(&data->calls, edge->caller, edge->callee);
     return pair ? pair->calls : 0;
@@ -112,18 +112,18 @@ static int by_heat(const void *a, const void *b, void *context)
     const struct browse_edge *x = &data->edges[one->edge], *y = &data->edges[two->edge];
     if (x->total.value != y->total.value)
         return x->total.value > y->total.value ? -1 : 1;
-    uint64_t p = calls_of(data, x), q = calls_of(data, y);
+    uint64_t p = model_calls_of(data, x), q = model_calls_of(data, y);
     if (p != q)
         return p > q ? -1 : 1;
     return view_compare_names(&data->merge.entities, one->entity, two->entity);
 }
 
-static bool add_words(struct browse_model *model, const char *words)
+static bool model_add_words(struct browse_model *model, const char *words)
 {
-    return add_row(model, (struct browse_row){.kind = BROWSE_ROW_WORDS, .words = words});
+    return model_add_row(model, (struct browse_row){.kind = BROWSE_ROW_WORDS, .words = words});
 }
 
-static bool add_edges(struct browse_model *model, enum browse_row_kind kind)
+static bool model_add_edges(struct browse_model *model, enum browse_row_kind kind)
 {
     struct browse_data *data = &model->data;
     size_t begin = model->row_count;
@@ -133,7 +133,7 @@ static bool add_edges(struct browse_model *model, enum browse_row_kind kind)
         if ((caller ? edge->callee : edge->caller) != model->entity)
             continue;
         uint32_t other = caller ? edge->caller : edge->callee;
-        if (!add_row(model, (struct browse_row){.kind = kind, .entity = other, .edge = i}))
+        if (!model_add_row(model, (struct browse_row){.kind = kind, .entity = other, .edge = i}))
             return false;
     }
     if (model->row_count > begin)
@@ -144,22 +144,22 @@ static bool add_edges(struct browse_model *model, enum browse_row_kind kind)
 static bool make_function(struct browse_model *model)
 {
     struct browse_row itself = {.kind = BROWSE_ROW_ITSELF, .entity = model->entity};
-    if (!add_words(model, "called by"))
+    if (!model_add_words(model, "called by"))
         return false;
     size_t before = model->row_count;
-    if (!add_edges(model, BROWSE_ROW_CALLER) ||
-        (model->row_count == before && !add_words(model, "  (nothing that was seen)")) ||
-        !add_row(model, itself) || !add_words(model, "calls"))
+    if (!model_add_edges(model, BROWSE_ROW_CALLER) ||
+        (model->row_count == before && !model_add_words(model, "  (nothing that was seen)")) ||
+        !model_add_row(model, itself) || !model_add_words(model, "calls"))
         return false;
     before = model->row_count;
-    return add_edges(model, BROWSE_ROW_CALLEE) &&
-           (model->row_count > before || add_words(model, "  (nothing that was seen)"));
+    return model_add_edges(model, BROWSE_ROW_CALLEE) &&
+           (model->row_count > before || model_add_words(model, "  (nothing that was seen)"));
 }
 
 static bool make_help(struct browse_model *model)
 {
     for (size_t i = 0; i < sizeof help_words / sizeof *help_words; i++)
-        if (!add_words(model, help_words[i]))
+        if (!model_add_words(model, help_words[i]))
             return false;
     return true;
 }
@@ -260,7 +260,7 @@ static struct browse_place here(const struct browse_model *model)
     return (struct browse_place){model->view, model->entity, model->cursor, model->top};
 }
 
-static int go(struct browse_model *model, struct browse_place place, struct base_error *error)
+static int model_go(struct browse_model *model, struct browse_place place, struct base_error *error)
 {
     struct browse_place old = here(model);
     model->left[model->view] = old;
@@ -283,7 +283,7 @@ static int show_view(struct browse_model *model, enum browse_view view, struct b
     struct browse_place place = model->left[view];
     place.view = view;
     model->history_count = 0;
-    return go(model, place, error);
+    return model_go(model, place, error);
 }
 
 static int show_flat(struct browse_model *model, struct base_error *error)
@@ -291,12 +291,12 @@ static int show_flat(struct browse_model *model, struct base_error *error)
     if (model->view == BROWSE_FLAT) {
         model->by_total = !model->by_total;
         model->left[BROWSE_FLAT] = (struct browse_place){0};
-        return go(model, (struct browse_place){.view = BROWSE_FLAT}, error);
+        return model_go(model, (struct browse_place){.view = BROWSE_FLAT}, error);
     }
     return show_view(model, BROWSE_FLAT, error);
 }
 
-static int enter(struct browse_model *model, struct base_error *error)
+static int model_enter(struct browse_model *model, struct base_error *error)
 {
     const struct browse_row *row = current_row(model);
     if (!row)
@@ -309,7 +309,7 @@ static int enter(struct browse_model *model, struct base_error *error)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     uint32_t entity = row->entity;
     model->history[model->history_count++] = here(model);
-    int code = go(model, (struct browse_place){.view = BROWSE_FUNCTION, .entity = entity}, error);
+    int code = model_go(model, (struct browse_place){.view = BROWSE_FUNCTION, .entity = entity}, error);
     for (size_t i = 0; !code && i < model->row_count; i++)
         if (model->rows[i].kind == BROWSE_ROW_ITSELF)
             move_to(model, i, true);
@@ -322,7 +322,7 @@ static int back(struct browse_model *model, struct base_error *error)
         browse_model_say(model, "This is where it began; q leaves");
         return 0;
     }
-    return go(model, model->history[--model->history_count], error);
+    return model_go(model, model->history[--model->history_count], error);
 }
 
 static int toggle_help(struct browse_model *model, struct base_error *error)
@@ -332,7 +332,7 @@ static int toggle_help(struct browse_model *model, struct base_error *error)
     if (!base_array_room(model->history, model->history_count, model->history_capacity))
         return base_fail(error, BASE_ENOMEM, "out of memory");
     model->history[model->history_count++] = here(model);
-    return go(model, (struct browse_place){.view = BROWSE_HELP}, error);
+    return model_go(model, (struct browse_place){.view = BROWSE_HELP}, error);
 }
 
 /* --- the tree --- */
@@ -345,7 +345,7 @@ static size_t row_of_branch(const struct browse_model *model, uint32_t branch)
     return 0;
 }
 
-static int fold(struct browse_model *model, bool unfold, struct base_error *error)
+static int model_fold(struct browse_model *model, bool unfold, struct base_error *error)
 {
     const struct browse_row *row = current_row(model);
     if (model->view != BROWSE_TREE || !row) {
@@ -363,7 +363,7 @@ static int fold(struct browse_model *model, bool unfold, struct base_error *erro
         return 0;
     }
     model->expanded[branch] = unfold;
-    return go(model, here(model), error);
+    return model_go(model, here(model), error);
 }
 
 /* Everything below: those that follow in the tree and are deeper. */
@@ -372,7 +372,7 @@ static int unfold_all(struct browse_model *model, struct base_error *error)
     const struct browse_row *row = current_row(model);
     const struct browse_data *data = &model->data;
     if (model->view != BROWSE_TREE || !row)
-        return fold(model, true, error);
+        return model_fold(model, true, error);
     uint32_t depth = data->merge.branches[row->branch].depth;
     model->expanded[row->branch] = browse_model_expandable(model, row->branch);
     for (size_t i = data->at[row->branch] + 1; i < data->walk_count; i++) {
@@ -381,7 +381,7 @@ static int unfold_all(struct browse_model *model, struct base_error *error)
             break;
         model->expanded[branch] = browse_model_expandable(model, branch);
     }
-    return go(model, here(model), error);
+    return model_go(model, here(model), error);
 }
 
 /* The tree begins unfolded along what has at least half of it. */
@@ -399,7 +399,7 @@ static void unfold_hottest(struct browse_model *model)
 
 /* --- searching --- */
 
-static bool matches(const struct browse_model *model, uint32_t entity)
+static bool model_matches(const struct browse_model *model, uint32_t entity)
 {
     struct base_text name = {0};
     view_entity_name(&model->data.merge.entities, entity, &name);
@@ -417,12 +417,12 @@ static int search_tree(struct browse_model *model, bool forward, bool *found, st
     for (size_t step = 1; step <= count; step++) {
         size_t at = (forward ? from + step : from + count - step) % count;
         uint32_t branch = data->walk[at];
-        if (!matches(model, data->merge.branches[branch].entity))
+        if (!model_matches(model, data->merge.branches[branch].entity))
             continue;
         *found = true;
         for (uint32_t i = data->merge.branches[branch].parent; i; i = data->merge.branches[i].parent)
             model->expanded[i] = true;
-        int code = go(model, here(model), error);
+        int code = model_go(model, here(model), error);
         move_to(model, row_of_branch(model, branch), true);
         return code;
     }
@@ -434,7 +434,7 @@ static void search_rows(struct browse_model *model, bool forward, bool *found)
     size_t count = model->row_count;
     for (size_t step = 1; step <= count && !*found; step++) {
         size_t at = (forward ? model->cursor + step : model->cursor + count - step) % count;
-        if (model->rows[at].kind == BROWSE_ROW_WORDS || !matches(model, model->rows[at].entity))
+        if (model->rows[at].kind == BROWSE_ROW_WORDS || !model_matches(model, model->rows[at].entity))
             continue;
         *found = true;
         move_to(model, at, true);
@@ -537,7 +537,7 @@ static int reopen(struct browse_model *model, const char *counter, bool inlines,
     enum browse_view view = model->view == BROWSE_TREE ? BROWSE_TREE : BROWSE_FLAT;
     int code = open_data(model, counter, inlines, error);
     model->cursor = model->top = 0;
-    return code ? code : go(model, (struct browse_place){.view = view}, error);
+    return code ? code : model_go(model, (struct browse_place){.view = view}, error);
 }
 
 static int next_counter(struct browse_model *model, struct base_error *error)
@@ -565,7 +565,7 @@ static int toggle_inlines(struct browse_model *model, struct base_error *error)
 
 /* --- keys --- */
 
-static int move(struct browse_model *model, uint32_t key)
+static int model_move(struct browse_model *model, uint32_t key)
 {
     size_t page = browse_model_page(model);
     switch (key) {
@@ -596,7 +596,7 @@ static int move(struct browse_model *model, uint32_t key)
     return BROWSE_STAYS;
 }
 
-static int look(struct browse_model *model, uint32_t key, struct base_error *error)
+static int model_look(struct browse_model *model, uint32_t key, struct base_error *error)
 {
     switch (key) {
     case '1':
@@ -604,17 +604,17 @@ static int look(struct browse_model *model, uint32_t key, struct base_error *err
     case '2':
         return show_view(model, BROWSE_TREE, error);
     case BROWSE_KEY_ENTER:
-        return model->view == BROWSE_HELP ? back(model, error) : enter(model, error);
+        return model->view == BROWSE_HELP ? back(model, error) : model_enter(model, error);
     case BROWSE_KEY_BACKSPACE:
     case BROWSE_KEY_ESCAPE:
     case 'b':
         return back(model, error);
     case BROWSE_KEY_RIGHT:
     case '+':
-        return fold(model, true, error);
+        return model_fold(model, true, error);
     case BROWSE_KEY_LEFT:
     case '-':
-        return fold(model, false, error);
+        return model_fold(model, false, error);
     case '*':
         return unfold_all(model, error);
     case 'n':
@@ -627,7 +627,7 @@ static int look(struct browse_model *model, uint32_t key, struct base_error *err
     case '?':
         return toggle_help(model, error);
     default:
-        return move(model, key);
+        return model_move(model, key);
     }
 }
 
@@ -646,7 +646,7 @@ int browse_model_key(struct browse_model *model, uint32_t key, struct base_error
         model->typed.failed = false;
         return BROWSE_STAYS;
     }
-    return look(model, key, error);
+    return model_look(model, key, error);
 }
 
 /* --- life --- */

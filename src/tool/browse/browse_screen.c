@@ -38,7 +38,7 @@ static struct base_text *begin_line(struct browse_screen *screen, enum browse_st
 }
 
 /* Cuts what is too wide and fills with blanks what is too narrow, so that styles reach from edge to edge. */
-static bool end_line(const struct browse_model *model, struct base_text *line)
+static bool screen_end_line(const struct browse_model *model, struct base_text *line)
 {
     struct base_text fitted = {0};
     size_t length, kept = 0;
@@ -58,14 +58,14 @@ static bool end_line(const struct browse_model *model, struct base_text *line)
     return done;
 }
 
-static bool add_line(struct browse_screen *screen, const struct browse_model *model, enum browse_style style,
-                     const char *words)
+static bool screen_add_line(struct browse_screen *screen, const struct browse_model *model,
+                            enum browse_style style, const char *words)
 {
     struct base_text *line = begin_line(screen, style);
     if (!line)
         return false;
     base_text_add(line, words);
-    return end_line(model, line);
+    return screen_end_line(model, line);
 }
 
 /* --- above the rows --- */
@@ -96,7 +96,7 @@ static bool add_title(struct browse_screen *screen, const struct browse_model *m
     bool failed = right.failed || clean.failed;
     base_text_free(&right);
     base_text_free(&clean);
-    return !failed && end_line(model, line);
+    return !failed && screen_end_line(model, line);
 }
 
 /* As reports have it: a sum of what was counted is not a sum of all. */
@@ -127,7 +127,7 @@ static bool add_counter(struct browse_screen *screen, const struct browse_model 
     struct profile_extent extent = profile_extent_named(model->data.context.profile, PROFILE_CALLS);
     if (model->data.calls.counted)
         base_text_addf(line, "; calls are %s", profile_extent_words(&extent));
-    return end_line(model, line);
+    return screen_end_line(model, line);
 }
 
 static bool shows_calls(const struct browse_model *model)
@@ -153,8 +153,8 @@ static unsigned image_room(const struct browse_model *model)
 }
 
 /* A name, and its image at the right edge. */
-static void add_name(const struct browse_model *model, struct base_text *line, const char *name,
-                     const char *image)
+static void screen_add_name(const struct browse_model *model, struct base_text *line, const char *name,
+                            const char *image)
 {
     unsigned used = base_utf8_width(base_text_string(line)), last = image_room(model);
     unsigned room = model->columns > used + last + 1 ? model->columns - used - last - 1 : 1;
@@ -186,9 +186,9 @@ static bool add_heads(struct browse_screen *screen, const struct browse_model *m
         if (shows_calls(model))
             add_padded(line, "calls", WIDE_CALLS + 1);
         base_text_add(line, "  ");
-        add_name(model, line, "function", "image");
+        screen_add_name(model, line, "function", "image");
     }
-    return end_line(model, line);
+    return screen_end_line(model, line);
 }
 
 /* --- rows --- */
@@ -231,7 +231,8 @@ static void add_called(struct base_text *out, const struct view_called *called, 
     add_short_count(out, called->calls - entering);
 }
 
-static void add_calls(const struct browse_model *model, struct base_text *line, const struct browse_row *row)
+static void screen_add_calls(const struct browse_model *model, struct base_text *line,
+                             const struct browse_row *row)
 {
     const struct browse_data *data = &model->data;
     struct base_text text = {0};
@@ -251,8 +252,8 @@ static void add_calls(const struct browse_model *model, struct base_text *line, 
     base_text_free(&text);
 }
 
-static void add_figures(const struct browse_model *model, struct base_text *line,
-                        const struct browse_row *row)
+static void screen_add_figures(const struct browse_model *model, struct base_text *line,
+                               const struct browse_row *row)
 {
     const struct browse_data *data = &model->data;
     const struct view_figure *total = &data->functions[row->entity].total,
@@ -268,7 +269,7 @@ static void add_figures(const struct browse_model *model, struct base_text *line
     add_share(model, line, total_first ? total : self, wide_figure(model));
     if (model->columns >= BOTH_FROM)
         add_share(model, line, total_first ? self : total, wide_figure(model) + 1);
-    add_calls(model, line, row);
+    screen_add_calls(model, line, row);
     base_text_add(line, "  ");
 }
 
@@ -286,7 +287,7 @@ static void add_indent(const struct browse_model *model, struct base_text *line,
     }
 }
 
-static bool add_row(struct browse_screen *screen, const struct browse_model *model, size_t index)
+static bool screen_add_row(struct browse_screen *screen, const struct browse_model *model, size_t index)
 {
     const struct browse_row *row = &model->rows[index];
     bool chosen = index == model->cursor && model->view != BROWSE_HELP;
@@ -296,7 +297,7 @@ static bool add_row(struct browse_screen *screen, const struct browse_model *mod
             return false;
         base_text_add_repeated(line, ' ', model->view == BROWSE_HELP ? 1 : 4);
         base_text_add(line, row->words);
-        return end_line(model, line);
+        return screen_end_line(model, line);
     }
     enum browse_style style = row->kind == BROWSE_ROW_ITSELF ? BROWSE_STRONG : BROWSE_PLAIN;
     struct base_text *line = begin_line(screen, chosen ? BROWSE_CURSOR : style), name = {0};
@@ -306,26 +307,26 @@ static bool add_row(struct browse_screen *screen, const struct browse_model *mod
     view_entity_name(entities, row->entity, &name);
     if (view_entity_inlined(entities, row->entity))
         base_text_add(&name, " (inlined)");
-    add_figures(model, line, row);
+    screen_add_figures(model, line, row);
     add_indent(model, line, row);
-    add_name(model, line, base_text_string(&name), view_entity_image(entities, row->entity));
+    screen_add_name(model, line, base_text_string(&name), view_entity_image(entities, row->entity));
     line->failed |= name.failed;
     base_text_free(&name);
-    return end_line(model, line);
+    return screen_end_line(model, line);
 }
 
-static bool add_rows(struct browse_screen *screen, const struct browse_model *model)
+static bool screen_add_rows(struct browse_screen *screen, const struct browse_model *model)
 {
     size_t page = browse_model_page(model);
     if (!model->row_count && page) {
         page--;
-        if (!add_line(screen, model, BROWSE_PLAIN, " No samples in this profile."))
+        if (!screen_add_line(screen, model, BROWSE_PLAIN, " No samples in this profile."))
             return false;
     }
     for (size_t i = 0; i < page; i++) {
         size_t row = model->top + i;
-        if (row < model->row_count ? !add_row(screen, model, row)
-                                   : !add_line(screen, model, BROWSE_PLAIN, ""))
+        if (row < model->row_count ? !screen_add_row(screen, model, row)
+                                   : !screen_add_line(screen, model, BROWSE_PLAIN, ""))
             return false;
     }
     return true;
@@ -349,7 +350,7 @@ static bool add_foot(struct browse_screen *screen, const struct browse_model *mo
     } else {
         base_text_add(line, " q quit  ? help  1 flat  2 tree  Enter into  / search  c counter  a annotate");
     }
-    return end_line(model, line);
+    return screen_end_line(model, line);
 }
 
 static bool add_too_small(struct browse_screen *screen, const struct browse_model *model)
@@ -357,9 +358,9 @@ static bool add_too_small(struct browse_screen *screen, const struct browse_mode
     struct base_text words = {0};
     base_text_addf(&words, "too small: %ux%u, needs %dx%d", model->columns, model->lines, BROWSE_NARROWEST,
                    BROWSE_LOWEST);
-    bool done = model->lines == 0 || add_line(screen, model, BROWSE_PLAIN, base_text_string(&words));
+    bool done = model->lines == 0 || screen_add_line(screen, model, BROWSE_PLAIN, base_text_string(&words));
     while (done && screen->count < model->lines)
-        done = add_line(screen, model, BROWSE_PLAIN, "");
+        done = screen_add_line(screen, model, BROWSE_PLAIN, "");
     base_text_free(&words);
     return done;
 }
@@ -371,7 +372,7 @@ bool browse_screen_draw(struct browse_screen *screen, const struct browse_model 
     if (browse_model_too_small(model))
         return add_too_small(screen, model);
     return add_title(screen, model) && add_counter(screen, model) && add_heads(screen, model) &&
-           add_rows(screen, model) && add_foot(screen, model);
+           screen_add_rows(screen, model) && add_foot(screen, model);
 }
 
 void browse_screen_free(struct browse_screen *screen)

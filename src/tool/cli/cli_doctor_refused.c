@@ -98,34 +98,34 @@ static bool try_memory(int kind, bool (*passes)(char *pages))
     return done;
 }
 
-static bool wipe(char *pages)
+static bool doctor_refused_wipe(char *pages)
 {
     return madvise(pages, PAGE, MADV_WIPEONFORK) == 0;
 }
 
-static bool show(char *pages)
+static bool doctor_refused_show(char *pages)
 {
     return remap_file_pages(pages, PAGE, 0, 1, 0) == 0;
 }
 
-static bool grow(char *pages)
+static bool doctor_refused_grow(char *pages)
 {
     return mremap(pages, PAGE, PAGE, 0) != MAP_FAILED;
 }
 
 static bool try_wipe(void)
 {
-    return try_memory(MAP_PRIVATE, wipe);
+    return try_memory(MAP_PRIVATE, doctor_refused_wipe);
 }
 
 static bool try_show(void)
 {
-    return try_memory(MAP_SHARED, show);
+    return try_memory(MAP_SHARED, doctor_refused_show);
 }
 
 static bool try_grow(void)
 {
-    return try_memory(MAP_SHARED, grow);
+    return try_memory(MAP_SHARED, doctor_refused_grow);
 }
 
 static bool try_timer(void)

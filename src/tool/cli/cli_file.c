@@ -39,7 +39,7 @@ static bool is_standard_output(const struct stat *status)
 }
 
 /* What is there already: may it go, must it be written to as it is? */
-static int look(const char *path, const char *profile, bool *as_it_is, struct base_error *error)
+static int file_look(const char *path, const char *profile, bool *as_it_is, struct base_error *error)
 {
     struct stat status;
     *as_it_is = false;
@@ -88,7 +88,7 @@ int cli_file_begin(struct cli_file *file, const char *path, const char *profile,
 {
     bool as_it_is;
     *file = (struct cli_file){.descriptor = -1};
-    int result = look(path, profile, &as_it_is, error);
+    int result = file_look(path, profile, &as_it_is, error);
     if (result < 0)
         return result;
     if (!as_it_is) { /* a link stays, what it names is replaced */

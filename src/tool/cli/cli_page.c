@@ -16,7 +16,7 @@ static int no_memory(struct base_error *error)
 }
 
 /* Takes the text over. */
-static int add(struct cli_page *page, const char *name, struct base_text *text, struct base_error *error)
+static int page_add(struct cli_page *page, const char *name, struct base_text *text, struct base_error *error)
 {
     size_t length = text->length;
     char *bytes = text->failed ? NULL : base_text_detach(text), *copy = strdup(name);
@@ -55,7 +55,7 @@ static int add_report(struct cli_page *page, const char *name, const struct prof
     if (code == BASE_ENOMEM)
         code = no_memory(error);
     else if (code >= 0)
-        code = add(page, name, &text, error) < 0 ? BASE_ENOMEM : 1;
+        code = page_add(page, name, &text, error) < 0 ? BASE_ENOMEM : 1;
     else
         code = 0;
     base_text_free(&text);
@@ -147,7 +147,7 @@ static int annotate_hot(struct cli_page *page, const struct profile *profile,
     base_json_end(&index, ']');
     base_json_end(&index, '}');
     if (code >= 0)
-        code = add(page, "annotated", &text, error);
+        code = page_add(page, "annotated", &text, error);
     base_text_free(&text);
     return code < 0 ? code : BASE_OK;
 }
@@ -182,7 +182,7 @@ static int add_difference(struct cli_page *page, const struct profile *profile,
     struct base_text text = {0};
     int code = diff_print(runs, 2, 1, &view, NULL, &text, error);
     if (code >= 0)
-        code = add(page, "diff", &text, error);
+        code = page_add(page, "diff", &text, error);
     base_text_free(&text);
     return code;
 }

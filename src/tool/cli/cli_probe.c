@@ -45,7 +45,7 @@ struct list {
     size_t count;
 };
 
-static struct cli_probe *add(struct list *list, const char *group, const char *name)
+static struct cli_probe *probe_add(struct list *list, const char *group, const char *name)
 {
     struct cli_probe *probe =
         &list->items[list->count < CLI_PROBES_MOST ? list->count++ : CLI_PROBES_MOST - 1];
@@ -132,7 +132,7 @@ static void try_events(struct list *list, const char *group, uint32_t type, cons
 {
     for (size_t i = 0; i < count; i++) {
         struct perf_event_attr attr = {.type = type, .config = events[i].config};
-        try_on_self(add(list, group, events[i].name), &attr);
+        try_on_self(probe_add(list, group, events[i].name), &attr);
     }
 }
 
@@ -152,7 +152,7 @@ static int64_t tracepoint_number(const char *name)
 
 static void try_tracepoint(struct list *list, const char *name)
 {
-    struct cli_probe *probe = add(list, "tracepoint", name);
+    struct cli_probe *probe = probe_add(list, "tracepoint", name);
     int64_t number = tracepoint_number(name);
     if (number >= 0) {
         struct perf_event_attr attr = {.type = PERF_TYPE_TRACEPOINT, .config = (uint64_t)number};
@@ -197,7 +197,7 @@ static void try_energy(struct list *list)
         if (!read_event(path, &config))
             continue;
         attr.config = config;
-        struct cli_probe *probe = add(list, "energy", names[i]);
+        struct cli_probe *probe = probe_add(list, "energy", names[i]);
         int event = open_event(&attr, -1, (int)perf_event_setting(DEVICES "/power/cpumask", 0));
         probe->available = event >= 0;
         if (event >= 0)
@@ -206,7 +206,7 @@ static void try_energy(struct list *list)
             explain_probe(errno, &attr, probe->why);
     }
     if (list->count == before)
-        snprintf(add(list, "energy", "energy-pkg")->why, CLI_PROBE_WHY,
+        snprintf(probe_add(list, "energy", "energy-pkg")->why, CLI_PROBE_WHY,
                  "no RAPL counters here (no PMU called power)");
 }
 
@@ -215,7 +215,7 @@ static void try_device(struct list *list, const char *name, const char *group, c
     char path[128];
     snprintf(path, sizeof path, DEVICES "/%s/type", name);
     int64_t type = perf_event_setting(path, -1);
-    struct cli_probe *probe = add(list, group, name);
+    struct cli_probe *probe = probe_add(list, group, name);
     if (type < 0) {
         snprintf(probe->why, sizeof probe->why, "%s", without);
         return;
@@ -235,7 +235,7 @@ static void try_bpf(struct list *list)
                            .insn_cnt = 2,
                            .insns = (uint64_t)(uintptr_t)program,
                            .license = (uint64_t)(uintptr_t) "GPL"};
-    struct cli_probe *probe = add(list, "bpf", "perf-event-program");
+    struct cli_probe *probe = probe_add(list, "bpf", "perf-event-program");
     int fd = (int)syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof attr);
     probe->available = fd >= 0;
     if (fd >= 0)

@@ -23,7 +23,7 @@ struct cli_progress cli_progress_begin(void)
 }
 
 /* What is being done may hold the name of a file: no control characters, and not too much of it. */
-static void add_words(struct base_text *line, const char *words)
+static void progress_add_words(struct base_text *line, const char *words)
 {
     for (int i = 0; words[i] && i < WIDEST_NAME; i++) {
         char byte = words[i];
@@ -44,7 +44,7 @@ void cli_progress_show(struct cli_progress *progress, const char *what, size_t d
         (progress->shown && total && milliseconds_since(&progress->last, &now) < BETWEEN_MS))
         return;
     base_text_add(&line, "\rtally: ");
-    add_words(&line, what);
+    progress_add_words(&line, what);
     if (total)
         base_text_addf(&line, ": %zu %%", done < total ? 100 * done / total : 100);
     base_text_add(&line, "\033[K");

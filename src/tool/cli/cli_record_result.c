@@ -11,7 +11,8 @@
 #include "view_text.h"
 #include "wire_loss.h"
 
-static void add_figure(struct base_text *line, const char *before, uint64_t figure, const char *unit)
+static void record_result_add_figure(struct base_text *line, const char *before, uint64_t figure,
+                                     const char *unit)
 {
     base_text_add(line, before);
     view_text_count(line, figure);
@@ -26,9 +27,10 @@ static void say_heap(const struct profile *profile, const struct record_status *
         return;
     report_heap_text(&line, profile, &heap, !base_terminal_utf8());
     if (status->recorded_ns && heap.sums[PROFILE_HEAP_COUNT] > 0)
-        add_figure(&line, ", ",
-                   (uint64_t)((double)heap.sums[PROFILE_HEAP_COUNT] * 1e9 / (double)status->recorded_ns),
-                   " allocations/s");
+        record_result_add_figure(
+            &line, ", ",
+            (uint64_t)((double)heap.sums[PROFILE_HEAP_COUNT] * 1e9 / (double)status->recorded_ns),
+            " allocations/s");
     cli_say("%s", base_text_string(&line));
     base_text_free(&line);
 }
@@ -39,14 +41,14 @@ static void say_timeline(const struct profile *profile)
                     left = profile->losses[WIRE_LOSS_TIMELINE_FULL];
     struct base_text line = {0};
     if (samples) {
-        add_figure(&line, "timeline: ", samples, " samples, ");
-        add_figure(&line, "", (bytes + 500) / 1000, " kB");
+        record_result_add_figure(&line, "timeline: ", samples, " samples, ");
+        record_result_add_figure(&line, "", (bytes + 500) / 1000, " kB");
         cli_say("%s", base_text_string(&line));
     }
     base_text_clear(&line);
     if (left) {
-        add_figure(&line, "timeline: full before ", left,
-                   " more samples, which only figures have; --timeline=BYTES is its size");
+        record_result_add_figure(&line, "timeline: full before ", left,
+                                 " more samples, which only figures have; --timeline=BYTES is its size");
         cli_say("%s", base_text_string(&line));
     }
     base_text_free(&line);
@@ -95,20 +97,22 @@ static void say_lost(const struct profile *profile, const struct record_status *
     uint64_t untimed = profile->losses[WIRE_LOSS_AGENT_UNTIMED];
     struct base_text line = {0};
     if (status->lost || stacks) {
-        add_figure(&line, "lost: ", status->lost, " samples dropped");
-        add_figure(&line, ", ", stacks, "");
-        add_figure(&line, " of ", status->samples, " stacks incomplete (tally report --losses)");
+        record_result_add_figure(&line, "lost: ", status->lost, " samples dropped");
+        record_result_add_figure(&line, ", ", stacks, "");
+        record_result_add_figure(&line, " of ", status->samples,
+                                 " stacks incomplete (tally report --losses)");
         cli_say("%s", base_text_string(&line));
     }
     base_text_clear(&line);
     if (allocations) {
-        add_figure(&line, "lost: stacks of ", allocations,
-                   " allocations or calls incomplete (tally report --losses)");
+        record_result_add_figure(&line, "lost: stacks of ", allocations,
+                                 " allocations or calls incomplete (tally report --losses)");
         cli_say("%s", base_text_string(&line));
     }
     base_text_clear(&line);
     if (untimed) {
-        add_figure(&line, "lost: ", untimed, " ms of CPU time that no timer reached (tally report --losses)");
+        record_result_add_figure(&line, "lost: ", untimed,
+                                 " ms of CPU time that no timer reached (tally report --losses)");
         cli_say("%s", base_text_string(&line));
     }
     base_text_free(&line);
@@ -122,7 +126,7 @@ static void say_left(const struct cli_record_recorder *recorder, size_t left)
                 left == 1 ? "goes" : "go");
 }
 
-static void add_calls(struct base_text *figures, const struct profile *profile)
+static void record_result_add_calls(struct base_text *figures, const struct profile *profile)
 {
     uint64_t calls;
     size_t edges;
@@ -131,8 +135,8 @@ static void add_calls(struct base_text *figures, const struct profile *profile)
         return;
     }
     view_calls_count(profile, &calls, &edges);
-    add_figure(figures, ", ", calls, " calls");
-    add_figure(figures, " on ", edges, " edges");
+    record_result_add_figure(figures, ", ", calls, " calls");
+    record_result_add_figure(figures, " on ", edges, " edges");
 }
 
 void cli_record_say_result(struct cli_record_recorder *recorder)
@@ -144,9 +148,9 @@ void cli_record_say_result(struct cli_record_recorder *recorder)
     const char *privileges = profile_meta(profile, "privileges_notice");
     struct base_text figures = {0};
     if (!recorder->request->no_time)
-        add_figure(&figures, ", ", status->samples, " samples");
+        record_result_add_figure(&figures, ", ", status->samples, " samples");
     if (recorder->request->calls) {
-        add_calls(&figures, profile);
+        record_result_add_calls(&figures, profile);
     }
     cli_say("%.2f s%s -> %s (%llu kB); own CPU %.1f %%", (double)status->recorded_ns / 1e9,
             base_text_string(&figures), recorder->request->output,

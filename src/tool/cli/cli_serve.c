@@ -92,7 +92,7 @@ static bool read_head(int descriptor, char *head)
     return false;
 }
 
-static void write_all(int descriptor, const void *bytes, size_t length)
+static void serve_write_all(int descriptor, const void *bytes, size_t length)
 {
     const char *next = bytes;
     while (length) {
@@ -114,7 +114,7 @@ static void write_head(int descriptor, const char *status, size_t length)
                         "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
                         "Referrer-Policy: no-referrer\r\nConnection: close\r\n\r\n",
                         status, length);
-    write_all(descriptor, head, (size_t)used);
+    serve_write_all(descriptor, head, (size_t)used);
 }
 
 /* What is behind a method: the path asked for is ours, or not. */
@@ -135,7 +135,7 @@ static void answer(const struct cli_serve *serve, int descriptor, const char *he
     else {
         write_head(descriptor, "200 OK", length);
         if (get)
-            write_all(descriptor, document, length);
+            serve_write_all(descriptor, document, length);
     }
 }
 

@@ -22,8 +22,8 @@ struct annotate_request {
     bool assembly, whole, wide, json, debuginfod, pager;
 };
 
-static int read_limit(const struct base_option *option, const char *argument, void *target,
-                      struct base_error *error)
+static int annotate_read_limit(const struct base_option *option, const char *argument, void *target,
+                               struct base_error *error)
 {
     (void)option;
     struct annotate_request *request = target;
@@ -55,7 +55,7 @@ static const struct base_option annotate_options[] = {
      .help = "the figures to show (default: the first counter of the profile, time.cpu where there is one)"},
     {.name = "limit",
      .kind = BASE_OPTION_CALL,
-     .handler = read_limit,
+     .handler = annotate_read_limit,
      .argument = "PERCENT",
      .help = "of a long function, lines count from this share of its total on (default 1%)"},
     {.name = "context",
@@ -104,15 +104,15 @@ static const struct base_options_command annotate_command = {
 };
 
 /* What would be ignored is refused. */
-static int check(struct annotate_request *request, struct base_error *error)
+static int annotate_check(struct annotate_request *request, struct base_error *error)
 {
     if (request->syntax > 0 && !request->assembly)
         return base_fail(error, BASE_EUSAGE, "annotate: --syntax goes with --asm");
     return BASE_OK;
 }
 
-static int print(const struct profile *profile, const struct annotate_request *request, const char *function,
-                 const char *file, struct base_error *error)
+static int print_annotated(const struct profile *profile, const struct annotate_request *request,
+                           const char *function, const char *file, struct base_error *error)
 {
     struct view_annotation annotation = {
         .function = function,
@@ -156,9 +156,10 @@ int cmd_annotate(int argc, char **argv)
     if (!cli_parse(&annotate_command, argc, argv, &request, &rest, &status))
         return status;
     const char *file = rest.count > 1 ? rest.arguments[1] : "tally.out";
-    if (check(&request, &error) < 0 || cli_profile_load(file, true, request.debuginfod, &profile, &error) < 0)
+    if (annotate_check(&request, &error) < 0 ||
+        cli_profile_load(file, true, request.debuginfod, &profile, &error) < 0)
         return cli_fail(&error);
-    status = print(profile, &request, rest.arguments[0], file, &error);
+    status = print_annotated(profile, &request, rest.arguments[0], file, &error);
     profile_free(profile);
     return status;
 }

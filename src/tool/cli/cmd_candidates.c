@@ -20,8 +20,8 @@ struct candidates_request {
     bool json, debuginfod, pager;
 };
 
-static int read_limit(const struct base_option *option, const char *argument, void *target,
-                      struct base_error *error)
+static int candidates_read_limit(const struct base_option *option, const char *argument, void *target,
+                                 struct base_error *error)
 {
     (void)option;
     struct candidates_request *request = target;
@@ -76,7 +76,7 @@ static const struct base_option candidates_options[] = {
     {.kind = BASE_OPTION_HEADING, .help = "How it is shown"},
     {.name = "limit",
      .kind = BASE_OPTION_CALL,
-     .handler = read_limit,
+     .handler = candidates_read_limit,
      .argument = "PERCENT|N",
      .help = "leave out what is below a share of the time (2%), or show so many rows (20) (default 1%; 0% "
              "shows everything)"},
@@ -106,7 +106,7 @@ static const struct base_options_command candidates_command = {
     .notes = candidates_notes,
 };
 
-static int check(const struct candidates_request *request, struct base_error *error)
+static int candidates_check(const struct candidates_request *request, struct base_error *error)
 {
     if (request->speedup > 0 && request->threads)
         return base_fail(
@@ -115,8 +115,8 @@ static int check(const struct candidates_request *request, struct base_error *er
     return BASE_OK;
 }
 
-static int print(const struct profile *profile, const struct candidates_request *request, const char *file,
-                 struct base_error *error)
+static int candidates_print(const struct profile *profile, const struct candidates_request *request,
+                            const char *file, struct base_error *error)
 {
     struct view_options options = {
         .view = VIEW_CANDIDATES,
@@ -148,10 +148,10 @@ int cmd_candidates(int argc, char **argv)
     if (!cli_parse(&candidates_command, argc, argv, &request, &rest, &status))
         return status;
     const char *file = rest.count ? rest.arguments[0] : "tally.out";
-    if (check(&request, &error) < 0 ||
+    if (candidates_check(&request, &error) < 0 ||
         cli_profile_load(file, false, request.debuginfod, &profile, &error) < 0)
         return cli_fail(&error);
-    status = print(profile, &request, file, &error);
+    status = candidates_print(profile, &request, file, &error);
     profile_free(profile);
     return status;
 }

@@ -48,7 +48,7 @@ static bool list_commands(struct commands *commands, const struct cli_listed *al
 
 /* --- the script --- */
 
-static int print_text(struct base_text *text)
+static int completion_print_text(struct base_text *text)
 {
     int status = cli_output_text(text);
     base_text_free(text);
@@ -73,11 +73,11 @@ static int print_script(const struct commands *commands, enum cli_shell shell)
 {
     struct base_text head = {0}, tail = {0};
     cli_completion_head(shell, commands->items, commands->count, &head);
-    int status = print_text(&head);
+    int status = completion_print_text(&head);
     if (status == CLI_OK)
         status = print_parts(commands, shell);
     cli_completion_tail(shell, &tail);
-    int last = status == CLI_OK ? print_text(&tail) : status;
+    int last = status == CLI_OK ? completion_print_text(&tail) : status;
     base_text_free(&tail);
     return last;
 }

@@ -48,7 +48,7 @@ static const struct base_options_command detach_command = {
     .notes = notes,
 };
 
-static void print_json(pid_t pid, const struct remains_cleaned *cleaned)
+static void detach_print_json(pid_t pid, const struct remains_cleaned *cleaned)
 {
     printf("{\"pid\": %d, \"mappings\": %llu, \"places\": %llu, \"bytes_left\": %llu, \"files_unreadable\": "
            "%llu}\n",
@@ -56,7 +56,7 @@ static void print_json(pid_t pid, const struct remains_cleaned *cleaned)
            (unsigned long long)cleaned->bytes_left, (unsigned long long)cleaned->unreadable);
 }
 
-static void print_words(pid_t pid, const struct remains_cleaned *cleaned)
+static void detach_print_words(pid_t pid, const struct remains_cleaned *cleaned)
 {
     if (!cleaned->mappings) {
         printf("process %d: nothing of tally's is in it\n", (int)pid);
@@ -91,9 +91,9 @@ static int detach(const struct detach_request *request, pid_t pid)
     if (result < 0)
         return cli_fail(&error);
     if (request->json)
-        print_json(pid, &cleaned);
+        detach_print_json(pid, &cleaned);
     else
-        print_words(pid, &cleaned);
+        detach_print_words(pid, &cleaned);
     return cleaned.bytes_left != 0;
 }
 

@@ -25,8 +25,8 @@ struct diff_request {
     bool total, significant, json, debuginfod, pager;
 };
 
-static int read_limit(const struct base_option *option, const char *argument, void *target,
-                      struct base_error *error)
+static int diff_read_limit(const struct base_option *option, const char *argument, void *target,
+                           struct base_error *error)
 {
     (void)option;
     struct diff_request *request = target;
@@ -87,7 +87,7 @@ static const struct base_option diff_options[] = {
      .help = "only what changed by more than noise"},
     {.name = "limit",
      .kind = BASE_OPTION_CALL,
-     .handler = read_limit,
+     .handler = diff_read_limit,
      .argument = "PERCENT|N",
      .help = "leave out what is within noise and below a share on both sides (2%), or show so many rows (20) "
              "(default 0.5%; 0% shows everything)"},
@@ -120,7 +120,7 @@ static const struct base_options_command diff_command = {
     .notes = diff_notes,
 };
 
-static int check(struct diff_request *request, struct base_error *error)
+static int diff_check(struct diff_request *request, struct base_error *error)
 {
     if (request->view >= 0 && request->total)
         return base_fail(error, BASE_EUSAGE, "diff: --total is for functions, not for --paths or --edges");
@@ -190,8 +190,8 @@ static int load_side(struct runs *runs, const char *list, bool debuginfod, struc
 
 /* --- the command --- */
 
-static int show(const struct runs *runs, const struct diff_request *request, struct diff_gate *gate,
-                struct cli_progress *progress, struct base_error *error)
+static int diff_show(const struct runs *runs, const struct diff_request *request, struct diff_gate *gate,
+                     struct cli_progress *progress, struct base_error *error)
 {
     struct diff_options options = {
         .view = (enum diff_view)request->view,
@@ -237,14 +237,14 @@ int cmd_diff(int argc, char **argv)
     int status;
     if (!cli_parse(&diff_command, argc, argv, &request, &rest, &status))
         return status;
-    int code = check(&request, &error);
+    int code = diff_check(&request, &error);
     if (code >= 0)
         code = load_side(&runs, rest.arguments[0], request.debuginfod, &error);
     runs.old_count = runs.count;
     if (code >= 0)
         code = load_side(&runs, rest.arguments[1], request.debuginfod, &error);
-    status =
-        code < 0 ? cli_fail(&error) : judge(&request, &gate, show(&runs, &request, &gate, &progress, &error));
+    status = code < 0 ? cli_fail(&error)
+                      : judge(&request, &gate, diff_show(&runs, &request, &gate, &progress, &error));
     base_text_free(&gate.names);
     free_runs(&runs);
     return status;

@@ -42,7 +42,7 @@ static const struct base_options_command doctor_command = {
 
 static const char *const states[] = {"ok", "limited", "missing"};
 
-static void add_line(struct base_text *out, const struct cli_doctor_line *line)
+static void doctor_add_line(struct base_text *out, const struct cli_doctor_line *line)
 {
     struct base_text text = {0};
     base_text_addf(&text, "%s: %s", line->name, line->meaning);
@@ -60,12 +60,12 @@ static void add_line(struct base_text *out, const struct cli_doctor_line *line)
 static void add_texts(struct base_text *out, const struct cli_doctor *doctor)
 {
     for (size_t i = 0; i < doctor->count; i++)
-        add_line(out, &doctor->lines[i]);
+        doctor_add_line(out, &doctor->lines[i]);
     base_text_addf(out, "\n%s\n",
                    cli_doctor_can_record(doctor) ? "Recording is possible." : "Recording is not possible.");
 }
 
-static void add_json(struct base_text *out, const struct cli_doctor *doctor)
+static void doctor_add_json(struct base_text *out, const struct cli_doctor *doctor)
 {
     struct base_json json = {.out = out, .lines = 2};
     base_json_begin(&json, NULL, '{');
@@ -95,7 +95,7 @@ int cmd_doctor(int argc, char **argv)
         return status;
     cli_doctor_check_all(&doctor);
     if (request.json)
-        add_json(&text, &doctor);
+        doctor_add_json(&text, &doctor);
     else
         add_texts(&text, &doctor);
     status = cli_output_text(&text);

@@ -109,13 +109,13 @@ static const struct base_options_command export_command = {
 
 /* --- what makes sense --- */
 
-static int refuse(struct base_error *error, const char *option, const char *formats)
+static int export_refuse(struct base_error *error, const char *option, const char *formats)
 {
     return base_fail(error, BASE_EUSAGE, "export: %s is for --format %s", option, formats);
 }
 
 /* What would be ignored is refused. */
-static int check(struct export_request *request, struct base_error *error)
+static int export_check(struct export_request *request, struct base_error *error)
 {
     bool csv = request->format == EXPORT_CSV, folded = request->format == EXPORT_FOLDED;
     bool functions =
@@ -125,27 +125,27 @@ static int check(struct export_request *request, struct base_error *error)
                          "export: which --format? There are pprof, callgrind, folded, speedscope, csv, "
                          "html, massif, gprof, firefox and perfetto");
     if (request->table >= 0 && !csv)
-        return refuse(error, "--table", "csv");
+        return export_refuse(error, "--table", "csv");
     if (request->samples && !folded)
-        return refuse(error, "--samples", "folded: the other formats have them beside the values");
+        return export_refuse(error, "--samples", "folded: the other formats have them beside the values");
     if (request->marks && !folded)
-        return refuse(error, "--marks", "folded");
+        return export_refuse(error, "--marks", "folded");
     if (request->threads && !folded && request->format != EXPORT_SPEEDSCOPE)
-        return refuse(error, "--threads", "folded or speedscope");
+        return export_refuse(error, "--threads", "folded or speedscope");
     bool html = request->format == EXPORT_HTML;
     if (request->page.against && !html)
-        return refuse(error, "--against", "html; tally diff compares as text");
+        return export_refuse(error, "--against", "html; tally diff compares as text");
     if (request->page.annotated != UINT64_MAX && !html)
-        return refuse(error, "--annotate", "html");
+        return export_refuse(error, "--annotate", "html");
     if (request->page.maps.count && !html)
-        return refuse(error, "--source-map", "html");
+        return export_refuse(error, "--source-map", "html");
     if (html && !export_has_page())
         return base_fail(error, BASE_EUNSUPPORTED,
                          "export: this tally was built without npm and has no page in it; install nodejs and "
                          "npm (make setup) and build it anew");
     if (request->inlines && !functions && request->format != EXPORT_CALLGRIND &&
         request->format != EXPORT_GPROF)
-        return refuse(error, "--inlines", "callgrind, gprof, or csv with --table flat or edges");
+        return export_refuse(error, "--inlines", "callgrind, gprof, or csv with --table flat or edges");
     if (csv && request->table == EXPORT_EDGES && (request->part.cpus || request->counter))
         return base_fail(error, BASE_EUSAGE, "export: --table edges has no %s",
                          request->part.cpus ? "--cpu: calls are counted by thread"
@@ -246,8 +246,8 @@ static int to_file(const struct profile *profile, const struct export_options *o
 
 /* --- the command --- */
 
-static int put(const struct profile *profile, const struct export_options *options, const char *path,
-               struct base_error *error)
+static int export_put(const struct profile *profile, const struct export_options *options, const char *path,
+                      struct base_error *error)
 {
     return path ? to_file(profile, options, path, error) : to_standard(profile, options, error);
 }
@@ -261,7 +261,7 @@ static int export_page(const struct profile *profile, const struct export_reques
     part->debuginfod = request->debuginfod;
     if (cli_page_build(&page, profile, part, &request->page, options, error) < 0)
         return cli_fail(error);
-    int status = put(profile, options, choose_output(request), error);
+    int status = export_put(profile, options, choose_output(request), error);
     cli_page_free(&page);
     return status;
 }
@@ -314,7 +314,7 @@ static int write_part(const struct profile *profile, const struct export_request
     }
     options->times = &times;
     int status = request->format == EXPORT_HTML ? export_page(profile, request, options, part, error)
-                                                : put(profile, options, choose_output(request), error);
+                                                : export_put(profile, options, choose_output(request), error);
     profile_timeline_list_free(&times);
     return status;
 }
@@ -361,7 +361,7 @@ int cmd_export(int argc, char **argv)
     if (!cli_parse(&export_command, argc, argv, &request, &rest, &status))
         return status;
     const char *file = rest.count ? rest.arguments[0] : "tally.out";
-    if (check(&request, &error) < 0)
+    if (export_check(&request, &error) < 0)
         return cli_fail(&error);
     bool names = request.format != EXPORT_CSV || request.table != EXPORT_COUNTERS;
     if (cli_profile_load(file, names, request.debuginfod, &profile, &error) < 0)

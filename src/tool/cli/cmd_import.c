@@ -72,22 +72,23 @@ static const struct base_options_command import_command = {
 
 /* --- the profile --- */
 
-static int refuse(struct base_error *error, const char *option)
+static int import_refuse(struct base_error *error, const char *option)
 {
     return base_fail(error, BASE_EUSAGE, "import: %s is for folded stacks", option);
 }
 
 /* What would be ignored is refused. */
-static int check(const struct import_request *request, enum import_format format, struct base_error *error)
+static int import_check(const struct import_request *request, enum import_format format,
+                        struct base_error *error)
 {
     if (format == IMPORT_FOLDED || format == IMPORT_UNKNOWN)
         return BASE_OK;
     if (request->rate_hz > 0)
-        return refuse(error, "--rate");
-    return request->processes ? refuse(error, "--processes") : BASE_OK;
+        return import_refuse(error, "--rate");
+    return request->processes ? import_refuse(error, "--processes") : BASE_OK;
 }
 
-static void show(void *context, size_t done, size_t total)
+static void import_show(void *context, size_t done, size_t total)
 {
     cli_progress_show(context, "naming functions", done, total);
 }
@@ -97,7 +98,7 @@ static int name_all(struct profile *profile, bool debuginfod, struct base_error 
 {
     struct cli_progress progress = cli_progress_begin();
     struct sample_resolve_options options = {
-        .debuginfod = debuginfod, .lines = true, .progress = show, .context = &progress};
+        .debuginfod = debuginfod, .lines = true, .progress = import_show, .context = &progress};
     int result = sample_resolve(profile, &options, error);
     cli_progress_end(&progress);
     return result;
@@ -113,7 +114,7 @@ static int read_profile(const struct import_file *file, const char *name,
                                      .debuginfod = request->debuginfod};
     options.format =
         request->format >= 0 ? choices[request->format] : import_recognise(file->bytes, file->size);
-    int result = check(request, options.format, error);
+    int result = import_check(request, options.format, error);
     if (result == BASE_OK)
         result = import_profile(file->bytes, file->size, &options, profile, error);
     if (result < 0)
@@ -130,7 +131,7 @@ static int read_profile(const struct import_file *file, const char *name,
 
 /* --- the command --- */
 
-static void tell(const struct profile *profile, const char *output, uint64_t bytes)
+static void import_report(const struct profile *profile, const char *output, uint64_t bytes)
 {
     const char *notice = profile_meta(profile, "import_notice");
     cli_say("%s: %u nodes, %zu counter%s -> %s (%llu kB)", profile_meta(profile, "engine"),
@@ -151,7 +152,7 @@ static int write_profile(struct profile *profile, const char *output, struct bas
     uint64_t bytes = profile_store_size(store);
     if (profile_store_close(store, profile, false, error) < 0)
         return cli_fail(error);
-    tell(profile, output, bytes);
+    import_report(profile, output, bytes);
     return CLI_OK;
 }
 

@@ -80,7 +80,7 @@ static void probe_inside(struct cli_probe probes[INSIDE])
         probe_timers(&probes[INSIDE - 1]);
 }
 
-static void add_line(struct base_text *out, const struct cli_probe *probe)
+static void list_add_line(struct base_text *out, const struct cli_probe *probe)
 {
     base_text_addf(out, "  %-*s%s", NAME_COLUMN - 2, probe->name, probe->available ? "yes" : "no");
     if (probe->why[0])
@@ -96,11 +96,11 @@ static void add_texts(struct base_text *out, const struct cli_probe *probes, siz
         if (strcmp(group, probes[i].group))
             base_text_addf(out, "%s%s\n", i ? "\n" : "", probes[i].group);
         group = probes[i].group;
-        add_line(out, &probes[i]);
+        list_add_line(out, &probes[i]);
     }
 }
 
-static void add_json(struct base_text *out, const struct cli_probe *probes, size_t count)
+static void list_add_json(struct base_text *out, const struct cli_probe *probes, size_t count)
 {
     struct base_json json = {.out = out, .lines = 1};
     base_json_begin(&json, NULL, '[');
@@ -128,7 +128,7 @@ int cmd_list(int argc, char **argv)
     probe_time(&probes[0], &probes[COLLECTORS]);
     probe_inside(&probes[1]);
     if (request.json)
-        add_json(&text, probes, count);
+        list_add_json(&text, probes, count);
     else
         add_texts(&text, probes, count);
     status = cli_output_text(&text);

@@ -85,8 +85,8 @@ static int check_old(const char *output, const struct base_options_rest *rest, s
 }
 
 /* The result replaces what has its name: that must be none of the parts. */
-static int check(const struct merge_request *request, const struct base_options_rest *rest,
-                 struct base_error *error)
+static int merge_check(const struct merge_request *request, const struct base_options_rest *rest,
+                       struct base_error *error)
 {
     if (!request->output)
         return base_fail(error, BASE_EUSAGE, "merge: where to? Name a file with -o");
@@ -103,7 +103,7 @@ static int check(const struct merge_request *request, const struct base_options_
 }
 
 /* Names are looked for now: where the merged profile is read, files may be others. */
-static int add(struct profile *into, const char *file, bool debuginfod, struct base_error *error)
+static int merge_add(struct profile *into, const char *file, bool debuginfod, struct base_error *error)
 {
     struct profile *from = NULL;
     int result = cli_profile_load(file, false, debuginfod, &from, error);
@@ -121,7 +121,7 @@ static int add_all(struct profile *into, const struct merge_request *request,
     int result = BASE_OK;
     for (int i = 0; result == BASE_OK && i < rest->count; i++) {
         cli_progress_show(&progress, "merging", (size_t)i, (size_t)rest->count);
-        result = add(into, rest->arguments[i], request->debuginfod, error);
+        result = merge_add(into, rest->arguments[i], request->debuginfod, error);
     }
     cli_progress_end(&progress);
     return result == BASE_OK ? profile_merge_finish(into, error) : result;
@@ -144,7 +144,8 @@ static void json_meta(struct base_json *json, const struct profile *profile, uin
     base_json_string(json, key, profile_origin(profile, origin, key));
 }
 
-static void add_json(struct base_text *out, const struct profile *profile, const char *file, uint64_t bytes)
+static void merge_add_json(struct base_text *out, const struct profile *profile, const char *file,
+                           uint64_t bytes)
 {
     struct base_json json = {.out = out, .lines = 2};
     base_json_begin(&json, NULL, '{');
@@ -180,14 +181,14 @@ static void tell_in_words(const struct profile *profile, const char *output, uin
     base_text_free(&samples);
 }
 
-static int tell(const struct profile *profile, const struct merge_request *request, uint64_t bytes)
+static int merge_report(const struct profile *profile, const struct merge_request *request, uint64_t bytes)
 {
     struct base_text text = {0};
     if (!request->json) {
         tell_in_words(profile, request->output, bytes);
         return CLI_OK;
     }
-    add_json(&text, profile, request->output, bytes);
+    merge_add_json(&text, profile, request->output, bytes);
     int status = cli_output_text(&text);
     base_text_free(&text);
     return status;
@@ -207,7 +208,7 @@ static int write_merged(struct profile *profile, const struct merge_request *req
     uint64_t bytes = profile_store_size(store);
     if (profile_store_close(store, profile, false, error) < 0)
         return cli_fail(error);
-    return tell(profile, request, bytes);
+    return merge_report(profile, request, bytes);
 }
 
 int cmd_merge(int argc, char **argv)
@@ -218,7 +219,7 @@ int cmd_merge(int argc, char **argv)
     int status;
     if (!cli_parse(&merge_command, argc, argv, &request, &rest, &status))
         return status;
-    if (check(&request, &rest, &error) < 0)
+    if (merge_check(&request, &rest, &error) < 0)
         return cli_fail(&error);
     struct profile *profile = profile_new();
     if (!profile)

@@ -23,8 +23,8 @@ struct report_request {
     bool lines, inlines, json, debuginfod, pager;
 };
 
-static int read_limit(const struct base_option *option, const char *argument, void *target,
-                      struct base_error *error)
+static int report_read_limit(const struct base_option *option, const char *argument, void *target,
+                             struct base_error *error)
 {
     (void)option;
     struct report_request *request = target;
@@ -111,7 +111,7 @@ static const struct base_option view_options[] = {
      .help = "the figures to show (default: the first counter of the profile, time.cpu where there is one)"},
     {.name = "limit",
      .kind = BASE_OPTION_CALL,
-     .handler = read_limit,
+     .handler = report_read_limit,
      .argument = "PERCENT|N",
      .help =
          "leave out what is below a share (2%), or show so many rows (20); the rest is summed up in one line "
@@ -166,7 +166,7 @@ static const char *view_without_times(const struct report_request *request)
 }
 
 /* What would be ignored is refused. */
-static int check(struct report_request *request, struct base_error *error)
+static int report_check(struct report_request *request, struct base_error *error)
 {
     if ((request->part.from_ns || request->part.to_ns) && view_without_times(request))
         return base_fail(error, BASE_EUSAGE, "report: --from and --to are of samples, and %s is not",
@@ -204,8 +204,8 @@ static int check(struct report_request *request, struct base_error *error)
     return BASE_OK;
 }
 
-static int print(const struct profile *profile, const struct report_request *request, const char *file,
-                 struct cli_progress *progress, struct base_error *error)
+static int print_one_view(const struct profile *profile, const struct report_request *request,
+                          const char *file, struct cli_progress *progress, struct base_error *error)
 {
     struct view_options options = {
         .view = (enum view_kind)request->view,
@@ -244,12 +244,12 @@ int cmd_report(int argc, char **argv)
     if (!cli_parse(&report_command, argc, argv, &request, &rest, &status))
         return status;
     const char *file = rest.count ? rest.arguments[0] : "tally.out";
-    if (check(&request, &error) < 0 ||
+    if (report_check(&request, &error) < 0 ||
         cli_profile_load(file, shows_lines(&request), request.debuginfod, &profile, &error) < 0)
         return cli_fail(&error);
     status = cli_profile_period(profile, file, &request.part, request.counter, &error) < 0
                  ? cli_fail(&error)
-                 : print(profile, &request, file, &progress, &error);
+                 : print_one_view(profile, &request, file, &progress, &error);
     profile_free(profile);
     return status;
 }

@@ -76,7 +76,7 @@ static const struct base_options_command view_command = {
 
 /* --- the page --- */
 
-static bool keep(void *context, const void *bytes, size_t length)
+static bool view_keep(void *context, const void *bytes, size_t length)
 {
     struct base_text *page = context;
     base_text_add_bytes(page, bytes, length);
@@ -101,7 +101,7 @@ static int write_page(const struct profile *profile, const struct view_request *
     };
     code = cli_page_build(&page, profile, part, &request->page, &options, error);
     if (code >= 0) {
-        code = export_profile(profile, &options, keep, text, error);
+        code = export_profile(profile, &options, view_keep, text, error);
         if (code == BASE_EIO) /* `keep` has no other reason */
             code = base_fail(error, BASE_ENOMEM, "out of memory for the page");
         cli_page_free(&page);

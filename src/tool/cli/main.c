@@ -92,7 +92,7 @@ static int run_call(void *context)
     return call->command->flags & PRINTS ? cli_output_close(status) : status;
 }
 
-static int run(const struct command *command, int argc, char **argv)
+static int main_run(const struct command *command, int argc, char **argv)
 {
     return base_stack_run(run_call, &(struct call){command, argc, argv});
 }
@@ -125,7 +125,7 @@ static int help(int argc, char **argv)
         return print_help();
     const struct command *command = find(argv[1]);
     char *arguments[] = {argv[1], (char[]){"--help"}, NULL};
-    return command ? run(command, 2, arguments) : fail_unknown(argv[1]);
+    return command ? main_run(command, 2, arguments) : fail_unknown(argv[1]);
 }
 
 static int print_version(void)
@@ -157,5 +157,5 @@ int main(int argc, char **argv)
         return CLI_FAILED;
     }
     const struct command *command = find(name);
-    return command ? run(command, argc - 1, argv + 1) : fail_unknown(name);
+    return command ? main_run(command, argc - 1, argv + 1) : fail_unknown(name);
 }

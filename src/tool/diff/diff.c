@@ -267,7 +267,7 @@ static int compare(struct diff *diff, const struct profile **profiles, struct di
     return code ? code : check_gate(diff, gate);
 }
 
-static void print(struct diff *diff)
+static void print_comparison(struct diff *diff)
 {
     struct base_json json = {.out = diff->out, .lines = 2};
     if (!diff->options->json) {
@@ -313,7 +313,7 @@ int diff_print(const struct diff_run *runs, size_t count, size_t old_count,
     int code = diff.selections && diff.whole && diff.effective && profiles ? compare(&diff, profiles, gate)
                                                                            : diff_memory(&diff);
     if (!code)
-        print(&diff);
+        print_comparison(&diff);
     if (!code && out->failed)
         code = diff_memory(&diff);
     release(&diff);

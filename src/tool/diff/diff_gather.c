@@ -56,7 +56,7 @@ static uint32_t item_of(struct gather *gather, uint32_t entity)
     return gather->items[entity];
 }
 
-static void add_to(struct gather *gather, uint32_t row, const struct view_figure *figure)
+static void gather_add_to(struct gather *gather, uint32_t row, const struct view_figure *figure)
 {
     struct diff *diff = gather->diff;
     diff->rows[row].listed = true;
@@ -88,7 +88,7 @@ static bool enter_function(void *context, struct view_frame *frames, size_t dept
     if (!frame->slot || !begin_row(gather, frame->slot, &outermost))
         return false;
     if (gather->diff->options->total && outermost)
-        add_to(gather, frame->slot, total);
+        gather_add_to(gather, frame->slot, total);
     return true;
 }
 
@@ -103,7 +103,7 @@ static bool leaf_function(void *context, struct view_frame *frames, size_t depth
 {
     struct gather *gather = context;
     if (!gather->diff->options->total)
-        add_to(gather, frames[depth - 1].slot, self);
+        gather_add_to(gather, frames[depth - 1].slot, self);
     return true;
 }
 
@@ -132,7 +132,7 @@ static void leave_path(void *context, struct view_frame *frames, size_t depth)
 
 static bool leaf_path(void *context, struct view_frame *frames, size_t depth, const struct view_figure *self)
 {
-    add_to(context, frames[depth - 1].slot, self);
+    gather_add_to(context, frames[depth - 1].slot, self);
     return true;
 }
 

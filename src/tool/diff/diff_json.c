@@ -5,7 +5,7 @@
 #include "diff_rows.h"
 
 /* Exact figures with all their digits. */
-static void number(struct base_json *json, const char *key, double value)
+static void json_number(struct base_json *json, const char *key, double value)
 {
     if (fabs(value) < 9e15 && value == floor(value))
         base_json_integer(json, key, (int64_t)value);
@@ -16,16 +16,16 @@ static void number(struct base_json *json, const char *key, double value)
 static void range(struct base_json *json, const char *key, const struct diff_range *of)
 {
     base_json_begin(json, key, '{');
-    number(json, "value", of->value);
-    number(json, "low", of->low);
-    number(json, "high", of->high);
+    json_number(json, "value", of->value);
+    json_number(json, "low", of->low);
+    json_number(json, "high", of->high);
     base_json_end(json, '}');
 }
 
 static void level(const struct diff *diff, const char *key, double cost, double share, uint64_t samples)
 {
     base_json_begin(diff->json, key, '{');
-    number(diff->json, "value", cost);
+    json_number(diff->json, "value", cost);
     base_json_unsigned(diff->json, "samples", samples);
     base_json_number(diff->json, "share", share);
     base_json_end(diff->json, '}');
@@ -60,7 +60,7 @@ static void item(const struct diff *diff, const char *key, uint32_t of)
         base_json_end(diff->json, '}');
 }
 
-static void add_row(const struct diff *diff, const struct diff_row *row)
+static void json_add_row(const struct diff *diff, const struct diff_row *row)
 {
     struct base_json *json = diff->json;
     base_json_begin(json, NULL, '{');
@@ -100,7 +100,7 @@ static void side(const struct diff *diff, const char *key, size_t begin, size_t 
     base_json_end(json, ']');
 }
 
-static void note(struct diff *diff, const char *text)
+static void json_note(struct diff *diff, const char *text)
 {
     base_json_string(diff->json, NULL, text);
 }
@@ -121,7 +121,7 @@ void diff_json(struct diff *diff)
     side(diff, "old_runs", 0, diff->old_count);
     side(diff, "new_runs", diff->old_count, diff->run_count);
     base_json_begin(json, "notes", '[');
-    diff_notes(diff, note);
+    diff_notes(diff, json_note);
     base_json_end(json, ']');
     base_json_begin(json, "whole", '{');
     figures(diff, &diff->sum);
@@ -131,7 +131,7 @@ void diff_json(struct diff *diff)
     base_json_begin(json, "rows", '[');
     for (size_t i = 0; i < diff->shown; i++) {
         const struct diff_row *row = &diff->rows[diff->order[i]];
-        add_row(diff, row);
+        json_add_row(diff, row);
         figures(diff, row);
         base_json_end(json, '}');
     }

@@ -53,7 +53,7 @@ static double evidence(const struct diff *diff, const struct view_figure *figure
 
 /* --- figures of a row --- */
 
-static void fill(struct judge *judge, struct diff_row *row)
+static void judge_fill(struct judge *judge, struct diff_row *row)
 {
     struct diff *diff = judge->diff;
     row->old_samples = row->new_samples = 0;
@@ -144,7 +144,7 @@ static bool learn_spread(struct judge *judge, int side)
         struct diff_row *row = &diff->rows[i];
         if (!row->listed)
             continue;
-        fill(judge, row);
+        judge_fill(judge, row);
         uint64_t samples = side ? row->new_samples : row->old_samples;
         if (samples >= FAIR_SAMPLES * count)
             ratios[rows++] =
@@ -234,7 +234,7 @@ static bool test_together(struct diff *diff)
 
 static void compare(struct judge *judge, struct diff_row *row)
 {
-    fill(judge, row);
+    judge_fill(judge, row);
     if (judge->diff->exact)
         compare_exact(judge, row);
     else if (diff_several(judge->diff))
@@ -261,7 +261,7 @@ static void judge_sum(struct judge *judge)
     sum->verdict = verdict_of(diff, sum);
 }
 
-static void weigh(struct judge *judge)
+static void judge_weigh(struct judge *judge)
 {
     struct diff *diff = judge->diff;
     double values[2] = {0, 0}, samples[2] = {0, 0};
@@ -279,7 +279,7 @@ int diff_judge(struct diff *diff)
                           .shares = calloc(diff->run_count, sizeof *judge.shares),
                           .costs = calloc(diff->run_count, sizeof *judge.costs)};
     bool done = judge.shares && judge.costs;
-    weigh(&judge);
+    judge_weigh(&judge);
     if (done && !diff->exact && diff_several(diff))
         done = learn_spread(&judge, 0) && learn_spread(&judge, 1);
     for (size_t i = 1; done && i < diff->row_count; i++)

@@ -104,7 +104,7 @@ static bool is_alone(const struct diff_match_image *image, unsigned side)
     return image->kind == PROFILE_IMAGE_FILE && image->sides == side;
 }
 
-static void unite(struct diff_matcher *matcher, uint32_t old, uint32_t new)
+static void match_unite(struct diff_matcher *matcher, uint32_t old, uint32_t new)
 {
     struct diff_match_image *one = &matcher->images[old], *two = &matcher->images[new];
     one->rebuilt |= two->rebuilt || strcmp(one->build_id, two->build_id);
@@ -163,7 +163,7 @@ static void unite_by(struct diff_matcher *matcher,
             continue;
         uint32_t new = only_partner(matcher, old, 2, same);
         if (new &&only_partner(matcher, new, 1, same) == old)
-            unite(matcher, old, new);
+            match_unite(matcher, old, new);
     }
 }
 
@@ -270,7 +270,7 @@ static bool unite_renamed(struct diff_matcher *matcher)
     for (uint32_t old = 1; done && old < matcher->image_count; old++) {
         uint32_t new = is_alone(&matcher->images[old], 1) ? most_alike(matcher, sets, old) : 0;
         if (new)
-            unite(matcher, old, new);
+            match_unite(matcher, old, new);
     }
     for (uint32_t i = 1; sets && i < matcher->image_count; i++)
         free(sets[i].hashes);

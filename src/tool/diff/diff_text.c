@@ -71,7 +71,7 @@ static void add_cost(const struct diff *diff, double cost, struct base_text *out
 /* --- lines above the table --- */
 
 /* A line of words, cleaned and wrapped. */
-static void add_line(struct diff *diff, const char *words, enum view_style style)
+static void text_add_line(struct diff *diff, const char *words, enum view_style style)
 {
     struct base_text clean = {0};
     view_text_clean(&clean, words, diff->options->ascii);
@@ -87,7 +87,7 @@ static void add_note(struct diff *diff, const char *note)
 {
     struct base_text line = {0};
     base_text_addf(&line, "note: %s", note);
-    add_line(diff, base_text_string(&line), VIEW_PLAIN);
+    text_add_line(diff, base_text_string(&line), VIEW_PLAIN);
     diff->out->failed |= line.failed;
     base_text_free(&line);
 }
@@ -119,7 +119,7 @@ static void add_side(struct diff *diff, bool new)
             base_text_add(&line, " Hz");
         }
     }
-    add_line(diff, base_text_string(&line), VIEW_BOLD);
+    text_add_line(diff, base_text_string(&line), VIEW_BOLD);
     diff->out->failed |= line.failed;
     base_text_free(&line);
 }
@@ -141,7 +141,7 @@ static void add_filters(struct diff *diff)
     if (!line.length)
         return;
     base_text_add(&line, diff->calls ? "; shares are of their calls" : "; shares are of these");
-    add_line(diff, base_text_string(&line), VIEW_PLAIN);
+    text_add_line(diff, base_text_string(&line), VIEW_PLAIN);
     diff->out->failed |= line.failed;
     base_text_free(&line);
 }
@@ -167,7 +167,7 @@ static void add_sum(struct diff *diff)
     base_text_add(&line, " (");
     diff_percent_text(&diff->sum, &line);
     base_text_addf(&line, ")%s", word_for_sum(diff));
-    add_line(diff, base_text_string(&line), VIEW_PLAIN);
+    text_add_line(diff, base_text_string(&line), VIEW_PLAIN);
     diff->out->failed |= line.failed;
     base_text_free(&line);
 }
@@ -193,21 +193,21 @@ static void add_summary(struct diff *diff)
     else
         base_text_add(&line, diff->changed ? " changed their share by more than noise"
                                            : ": no share changed by more than noise");
-    add_line(diff, base_text_string(&line), VIEW_BOLD);
+    text_add_line(diff, base_text_string(&line), VIEW_BOLD);
     diff->out->failed |= line.failed;
     base_text_free(&line);
 }
 
 /* --- the table --- */
 
-static bool is_wide(const struct diff *diff)
+static bool text_is_wide(const struct diff *diff)
 {
     return !diff->options->width || diff->options->width >= WIDE;
 }
 
-static void add_columns(const struct diff *diff, struct view_table *table)
+static void text_add_columns(const struct diff *diff, struct view_table *table)
 {
-    bool wide = is_wide(diff), edges = diff->options->view == DIFF_EDGES;
+    bool wide = text_is_wide(diff), edges = diff->options->view == DIFF_EDGES;
     if (wide || diff->exact)
         view_table_add_column(table, "old", VIEW_RIGHT, VIEW_FIXED);
     view_table_add_column(table, "new", VIEW_RIGHT, VIEW_FIXED);
@@ -228,7 +228,7 @@ static void add_columns(const struct diff *diff, struct view_table *table)
 }
 
 /* Moves a figure into a cell. */
-static void put(const struct diff *diff, struct view_table *table, struct base_text *text)
+static void text_put(const struct diff *diff, struct view_table *table, struct base_text *text)
 {
     view_table_cell(table, base_text_string(text), diff->options->ascii);
     table->failed |= text->failed;
@@ -242,7 +242,7 @@ static void put_item(const struct diff *diff, struct view_table *table, uint32_t
 
 static void put_image(const struct diff *diff, struct view_table *table, uint32_t item)
 {
-    if (is_wide(diff))
+    if (text_is_wide(diff))
         view_table_cell(table, diff_match_image_name(&diff->matcher, item), diff->options->ascii);
 }
 
@@ -253,24 +253,24 @@ static void put_level(const struct diff *diff, struct view_table *table, double 
         add_cost(diff, cost, text);
     else
         base_text_addf(text, "%.1f %%", 100 * share);
-    put(diff, table, text);
+    text_put(diff, table, text);
 }
 
 static void put_figures(const struct diff *diff, struct view_table *table, const struct diff_row *row)
 {
     struct base_text text = {0};
-    if (is_wide(diff) || diff->exact)
+    if (text_is_wide(diff) || diff->exact)
         put_level(diff, table, row->old_cost, row->old_share, &text);
     put_level(diff, table, row->new_cost, row->new_share, &text);
     if (!diff->exact) {
         add_points(diff, &row->share, &text);
-        put(diff, table, &text);
+        text_put(diff, table, &text);
     }
     add_change(diff, &row->cost, &text);
-    put(diff, table, &text);
+    text_put(diff, table, &text);
     if (row->old_cost > 0)
         diff_percent_text(row, &text);
-    put(diff, table, &text);
+    text_put(diff, table, &text);
     view_table_cell(table, diff_verdict(row->verdict), false);
     base_text_free(&text);
 }
@@ -284,7 +284,7 @@ static void put_blanks(struct view_table *table, size_t count)
 /* The frames outside the innermost, each on a line. */
 static void put_frames(const struct diff *diff, struct view_table *table, const struct diff_row *row)
 {
-    size_t figures = (size_t)5 + is_wide(diff) - diff->exact + (diff->exact && !is_wide(diff));
+    size_t figures = (size_t)5 + text_is_wide(diff) - diff->exact + (diff->exact && !text_is_wide(diff));
     for (uint32_t i = row->other; i; i = diff->rows[i].other) {
         put_blanks(table, figures);
         put_item(diff, table, diff->rows[i].item);
@@ -319,7 +319,7 @@ static void add_table(struct diff *diff)
     if (!diff->shown)
         return;
     base_text_add(diff->out, "\n");
-    add_columns(diff, &table);
+    text_add_columns(diff, &table);
     for (size_t i = 0; i < diff->shown; i++)
         put_row(diff, &table, diff->order[i]);
     view_table_print(&table, &form, diff->out);
@@ -368,7 +368,7 @@ static void add_gate(struct diff *diff)
     base_text_add(&line, whole ? failed ? ", the whole" : "the whole" : failed ? "" : "nothing");
     if (!diff->exact && !diff_several(diff) && diff_percent(&diff->sum) > limit)
         base_text_add(&line, " (the whole would be; one run a side cannot judge it)");
-    add_line(diff, base_text_string(&line), VIEW_BOLD);
+    text_add_line(diff, base_text_string(&line), VIEW_BOLD);
     diff->out->failed |= line.failed;
     base_text_free(&line);
 }

@@ -57,7 +57,7 @@ static bool write_format(struct export_job *job)
     return export_csv(job);
 }
 
-static bool write_all(struct export_job *job)
+static bool export_write_all(struct export_job *job)
 {
     uint16_t *counters = list_counters(job->profile, job->options->counter, &job->counter_count);
     struct export_column *columns =
@@ -85,7 +85,7 @@ int export_profile(const struct profile *profile, const struct export_options *o
         output->sink = sink;
         output->context = context;
     }
-    bool done = output && write_all(&job);
+    bool done = output && export_write_all(&job);
     bool refused = output && output->failed;
     free(output);
     if (refused)

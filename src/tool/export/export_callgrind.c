@@ -49,7 +49,7 @@ struct graph {
     size_t next_arc;
 };
 
-static void add(int64_t *sum, int64_t more)
+static void callgrind_add(int64_t *sum, int64_t more)
 {
     if (__builtin_add_overflow(*sum, more, sum))
         *sum = more < 0 ? INT64_MIN : INT64_MAX;
@@ -57,7 +57,7 @@ static void add(int64_t *sum, int64_t more)
 
 /* --- arcs --- */
 
-static uint64_t key_of(uint32_t caller, uint32_t callee)
+static uint64_t callgrind_key_of(uint32_t caller, uint32_t callee)
 {
     return (uint64_t)caller << 32 | callee;
 }
@@ -65,18 +65,18 @@ static uint64_t key_of(uint32_t caller, uint32_t callee)
 /* BASE_MAP_NONE when memory ran out. */
 static uint32_t arc_of(struct graph *graph, uint32_t caller, uint32_t callee)
 {
-    uint32_t known = base_map_find(&graph->arc_map, key_of(caller, callee));
+    uint32_t known = base_map_find(&graph->arc_map, callgrind_key_of(caller, callee));
     if (known != BASE_MAP_NONE)
         return known;
     uint32_t index = (uint32_t)graph->arc_count;
     if (!base_array_room(graph->arcs, graph->arc_count, graph->arc_capacity) ||
-        !base_map_set(&graph->arc_map, key_of(caller, callee), index))
+        !base_map_set(&graph->arc_map, callgrind_key_of(caller, callee), index))
         return BASE_MAP_NONE;
     graph->arcs[graph->arc_count++] = (struct arc){caller, callee, 0};
     return index;
 }
 
-static uint32_t function_at(const struct graph *graph, uint32_t branch)
+static uint32_t callgrind_function_at(const struct graph *graph, uint32_t branch)
 {
     return graph->frames->frames[graph->tree->branches[branch].frame].function;
 }
@@ -85,15 +85,15 @@ static bool find_arcs(struct graph *graph)
 {
     const struct export_branch *branches = graph->tree->branches;
     for (uint32_t i = 1; i < graph->tree->count; i++)
-        if (branches[i].parent &&
-            arc_of(graph, branches[branches[i].parent].frame, function_at(graph, i)) == BASE_MAP_NONE)
+        if (branches[i].parent && arc_of(graph, branches[branches[i].parent].frame,
+                                         callgrind_function_at(graph, i)) == BASE_MAP_NONE)
             return false;
     return true;
 }
 
 /* A call is made by what is innermost at its site, and reaches the function, not what is inlined at its
  * beginning. */
-static bool add_edges(struct graph *graph)
+static bool callgrind_add_edges(struct graph *graph)
 {
     const struct profile *profile = graph->job->profile;
     for (size_t i = 1; i < profile->edge_count; i++) {
@@ -118,37 +118,39 @@ static bool add_edges(struct graph *graph)
 
 /* --- costs --- */
 
-static void add_columns(const struct graph *graph, int64_t *costs, const struct export_figure *figure)
+static void callgrind_add_columns(const struct graph *graph, int64_t *costs,
+                                  const struct export_figure *figure)
 {
     for (size_t c = 0; c < graph->columns; c++)
         if (graph->job->columns[c].counter == graph->counter)
-            add(&costs[c],
-                graph->job->columns[c].samples ? (int64_t)(figure->samples & INT64_MAX) : figure->value);
+            callgrind_add(&costs[c], graph->job->columns[c].samples ? (int64_t)(figure->samples & INT64_MAX)
+                                                                    : figure->value);
 }
 
-static bool enter(void *context, uint32_t branch)
+static bool callgrind_enter(void *context, uint32_t branch)
 {
     struct graph *graph = context;
     const struct export_branch *it = &graph->tree->branches[branch];
-    uint32_t function = function_at(graph, branch);
-    add_columns(graph, &graph->self[it->frame * graph->columns], &graph->branch_self[branch]);
-    add_columns(graph, graph->all, &graph->branch_self[branch]);
+    uint32_t function = callgrind_function_at(graph, branch);
+    callgrind_add_columns(graph, &graph->self[it->frame * graph->columns], &graph->branch_self[branch]);
+    callgrind_add_columns(graph, graph->all, &graph->branch_self[branch]);
     if (graph->on_stack[function]++ || !it->parent)
         return true;
-    uint32_t arc = base_map_find(&graph->arc_map, key_of(graph->tree->branches[it->parent].frame, function));
-    add_columns(graph, &graph->below[arc * graph->columns], &graph->branch_total[branch]);
+    uint32_t arc =
+        base_map_find(&graph->arc_map, callgrind_key_of(graph->tree->branches[it->parent].frame, function));
+    callgrind_add_columns(graph, &graph->below[arc * graph->columns], &graph->branch_total[branch]);
     return true;
 }
 
-static void leave(void *context, uint32_t branch)
+static void callgrind_leave(void *context, uint32_t branch)
 {
     struct graph *graph = context;
-    graph->on_stack[function_at(graph, branch)]--;
+    graph->on_stack[callgrind_function_at(graph, branch)]--;
 }
 
 static bool add_costs(struct graph *graph)
 {
-    struct export_visitor visitor = {.enter = enter, .leave = leave, .context = graph};
+    struct export_visitor visitor = {.enter = callgrind_enter, .leave = callgrind_leave, .context = graph};
     bool done = true;
     for (size_t i = 0; done && i < graph->job->counter_count; i++) {
         graph->counter = graph->job->counters[i];
@@ -161,7 +163,7 @@ static bool add_costs(struct graph *graph)
 /* --- order --- */
 
 /* What lies in the function's own file comes first: it needs no "fi=". */
-static int by_place(const void *a, const void *b, void *context)
+static int callgrind_by_place(const void *a, const void *b, void *context)
 {
     const struct export_frames *frames = context;
     const struct export_frame *x = &frames->frames[*(const uint32_t *)a],
@@ -190,7 +192,7 @@ static int by_caller(const void *a, const void *b, void *context)
     return (x->callee > y->callee) - (x->callee < y->callee);
 }
 
-static bool put_in_order(struct graph *graph)
+static bool callgrind_put_in_order(struct graph *graph)
 {
     size_t frames = graph->frames->frame_count;
     uint32_t *position = calloc(frames + 1, sizeof *position);
@@ -200,7 +202,8 @@ static bool put_in_order(struct graph *graph)
     if (done) {
         for (size_t i = 1; i < frames; i++)
             graph->frame_order[i - 1] = (uint32_t)i;
-        qsort_r(graph->frame_order, frames - 1, sizeof *graph->frame_order, by_place, graph->frames);
+        qsort_r(graph->frame_order, frames - 1, sizeof *graph->frame_order, callgrind_by_place,
+                graph->frames);
         for (size_t i = 0; i + 1 < frames; i++)
             position[graph->frame_order[i]] = (uint32_t)i;
         for (size_t i = 0; i < graph->arc_count; i++)
@@ -259,7 +262,7 @@ static void write_costs(struct graph *graph, uint32_t line, const int64_t *costs
 }
 
 /* How often an arc was taken: counted, or what samples suggest. */
-static uint64_t calls_of(const struct graph *graph, uint32_t arc)
+static uint64_t callgrind_calls_of(const struct graph *graph, uint32_t arc)
 {
     int64_t most = 1;
     if (graph->arcs[arc].calls)
@@ -277,7 +280,7 @@ static void write_arc(struct graph *graph, uint32_t arc, uint32_t line)
     write_file(graph, "cfi", graph->frames->functions[callee].file);
     write_function(graph, "cfn", callee);
     export_output_text(graph->job->output, "calls=");
-    export_output_unsigned(graph->job->output, calls_of(graph, arc));
+    export_output_unsigned(graph->job->output, callgrind_calls_of(graph, arc));
     export_output_text(graph->job->output, " 0\n");
     write_costs(graph, line, &graph->below[arc * graph->columns]);
 }
@@ -441,8 +444,9 @@ static void free_graph(struct graph *graph)
 
 static bool write_graph(struct graph *graph)
 {
-    bool done = find_arcs(graph) && add_edges(graph) && make_room(graph) && add_costs(graph) &&
-                put_in_order(graph) && export_frames_write_names(graph->frames, EXPORT_ESCAPE_LINE, false);
+    bool done = find_arcs(graph) && callgrind_add_edges(graph) && make_room(graph) && add_costs(graph) &&
+                callgrind_put_in_order(graph) &&
+                export_frames_write_names(graph->frames, EXPORT_ESCAPE_LINE, false);
     if (done) {
         write_header(graph);
         write_body(graph);

@@ -21,7 +21,7 @@ static void comma(struct export_job *job)
     export_output_bytes(job->output, ",", 1);
 }
 
-static void end_line(struct export_job *job)
+static void csv_end_line(struct export_job *job)
 {
     export_output_bytes(job->output, "\n", 1);
 }
@@ -43,7 +43,7 @@ static void add_unsigned(struct export_job *job, uint64_t value)
     export_output_unsigned(job->output, value);
 }
 
-static void add_figure(struct export_job *job, const struct export_figure *figure)
+static void csv_add_figure(struct export_job *job, const struct export_figure *figure)
 {
     comma(job);
     export_output_integer(job->output, figure->value);
@@ -70,7 +70,7 @@ static void begin_counter(struct export_job *job, uint16_t counter)
 }
 
 /* Its name, which export_frames_write_names has made, and its image. */
-static void add_function(struct export_job *job, const struct export_frames *frames, uint32_t function)
+static void csv_add_function(struct export_job *job, const struct export_frames *frames, uint32_t function)
 {
     comma(job);
     export_output_text(job->output, frames->names[function]);
@@ -91,10 +91,10 @@ static void end_with_origin(struct export_job *job, uint32_t process)
 {
     const char *origin = profile_origin(job->profile, job->profile->processes[process].origin, "name");
     add_text(job, origin ? origin : "");
-    end_line(job);
+    csv_end_line(job);
 }
 
-static void add_thread(struct export_job *job, uint32_t thread)
+static void csv_add_thread(struct export_job *job, uint32_t thread)
 {
     const struct profile_thread *it = &job->profile->threads[thread];
     add_process(job, it->process);
@@ -144,17 +144,17 @@ static void write_flat_row(struct export_job *job, uint16_t counter, const struc
                            const struct export_flat *flat, const struct row *row, const uint64_t *calls)
 {
     begin_counter(job, counter);
-    add_function(job, frames, row->function);
+    csv_add_function(job, frames, row->function);
     add_string(job, frames->functions[row->function].file);
-    add_figure(job, &row->self);
+    csv_add_figure(job, &row->self);
     add_share(job, counter, flat, &row->self);
-    add_figure(job, &row->total);
+    csv_add_figure(job, &row->total);
     add_share(job, counter, flat, &row->total);
     if (calls)
         add_unsigned(job, calls[row->function]);
     else
         comma(job);
-    end_line(job);
+    csv_end_line(job);
 }
 
 static bool write_flat_of(struct export_job *job, const struct export_tree *tree, uint16_t counter,
@@ -177,7 +177,7 @@ static bool write_flat_of(struct export_job *job, const struct export_tree *tree
 }
 
 /* Calls into each function. Those that no sample has met become known here. */
-static bool count_calls(const struct export_job *job, struct export_frames *frames, uint64_t **calls)
+static bool csv_count_calls(const struct export_job *job, struct export_frames *frames, uint64_t **calls)
 {
     const struct profile *profile = job->profile;
     size_t count;
@@ -199,7 +199,7 @@ static bool count_calls(const struct export_job *job, struct export_frames *fram
 static bool write_flat(struct export_job *job, struct export_tree *tree)
 {
     uint64_t *calls = NULL;
-    bool done = export_tree_build(tree, job->options) && count_calls(job, tree->frames, &calls) &&
+    bool done = export_tree_build(tree, job->options) && csv_count_calls(job, tree->frames, &calls) &&
                 export_frames_write_names(tree->frames, EXPORT_ESCAPE_CSV, false);
     export_output_text(job->output, "counter,unit,function,image,file,self,self_samples,self_share,self_low,"
                                     "self_high,total,total_samples,total_share,total_low,total_high,calls\n");
@@ -237,10 +237,10 @@ static bool enter_branch(void *context, uint32_t branch)
     if (depth > 1)
         export_output_unsigned(job->output, it->parent);
     add_unsigned(job, depth);
-    add_function(job, frames, frames->frames[it->frame].function);
+    csv_add_function(job, frames, frames->frames[it->frame].function);
     add_string(job, frames->functions[frames->frames[it->frame].function].file);
-    add_figure(job, &branches->self[branch]);
-    add_figure(job, total);
+    csv_add_figure(job, &branches->self[branch]);
+    csv_add_figure(job, total);
     end_with_origin(job, job->profile->threads[it->thread].process);
     return true;
 }
@@ -301,7 +301,7 @@ static bool write_edge(struct export_job *job, struct export_frames *frames, con
     export_output_text(job->output, call_kinds[edge->kind]);
     add_unsigned(job, edge->calls);
     if (edge->site)
-        add_function(job, frames, caller.function);
+        csv_add_function(job, frames, caller.function);
     else
         export_output_text(job->output, ",,");
     add_string(job, caller.file);
@@ -309,8 +309,8 @@ static bool write_edge(struct export_job *job, struct export_frames *frames, con
     if (caller.line)
         export_output_unsigned(job->output, caller.line);
     add_site(job, edge->site);
-    add_function(job, frames, callee.function);
-    add_thread(job, edge->thread);
+    csv_add_function(job, frames, callee.function);
+    csv_add_thread(job, edge->thread);
     end_with_origin(job, job->profile->threads[edge->thread].process);
     return true;
 }
@@ -342,7 +342,7 @@ static void write_counter(struct export_job *job, uint16_t counter, uint32_t thr
     begin_counter(job, counter);
     add_text(job, profile_extent_is_exact(&extent) ? "1" : "0");
     add_text(job, it->combine <= PROFILE_LIVE ? combines[it->combine] : "");
-    add_thread(job, thread);
+    csv_add_thread(job, thread);
     comma(job);
     export_output_integer(job->output, sum->value);
     if (calls)

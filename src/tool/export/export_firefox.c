@@ -37,7 +37,7 @@ struct firefox {
     size_t source_count;
 };
 
-static void put(struct firefox *firefox, const char *text)
+static void firefox_put(struct firefox *firefox, const char *text)
 {
     export_output_text(firefox->job->output, text);
 }
@@ -62,32 +62,32 @@ static void put_ms(struct firefox *firefox, uint64_t ns)
 {
     char text[48];
     snprintf(text, sizeof text, "%llu.%06u", (unsigned long long)(ns / 1000000), (unsigned)(ns % 1000000));
-    put(firefox, text);
+    firefox_put(firefox, text);
 }
 
 /* A column of `count` items, each written by `item`; one of NULL is null in all of them. */
 static void column(struct firefox *firefox, const char *name, size_t count,
                    void (*item)(struct firefox *firefox, size_t index), const char *same)
 {
-    put(firefox, "\"");
-    put(firefox, name);
-    put(firefox, "\":[");
+    firefox_put(firefox, "\"");
+    firefox_put(firefox, name);
+    firefox_put(firefox, "\":[");
     for (size_t i = 0; i < count; i++) {
         if (i)
-            put(firefox, ",");
+            firefox_put(firefox, ",");
         if (item)
             item(firefox, i);
         else
-            put(firefox, same);
+            firefox_put(firefox, same);
     }
-    put(firefox, "],\n");
+    firefox_put(firefox, "],\n");
 }
 
 static void end_table(struct firefox *firefox, size_t count, const char *more)
 {
-    put(firefox, "\"length\":");
+    firefox_put(firefox, "\"length\":");
     put_number(firefox, (int64_t)count);
-    put(firefox, more);
+    firefox_put(firefox, more);
 }
 
 /* --- texts --- */
@@ -197,7 +197,7 @@ static void frame_line(struct firefox *firefox, size_t index)
     if (line)
         put_number(firefox, line);
     else
-        put(firefox, "null");
+        firefox_put(firefox, "null");
 }
 
 static void frame_category(struct firefox *firefox, size_t index)
@@ -223,7 +223,7 @@ static void stack_prefix(struct firefox *firefox, size_t index)
     if (parent)
         put_number(firefox, (int64_t)parent - 1);
     else
-        put(firefox, "null");
+        firefox_put(firefox, "null");
 }
 
 static void image_index(struct firefox *firefox, size_t index)
@@ -241,7 +241,7 @@ static void function_source(struct firefox *firefox, size_t index)
     if (firefox->source[index + 1])
         put_number(firefox, (int64_t)firefox->source[index + 1] - 1);
     else
-        put(firefox, "null");
+        firefox_put(firefox, "null");
 }
 
 static void source_file(struct firefox *firefox, size_t index)
@@ -252,7 +252,7 @@ static void source_file(struct firefox *firefox, size_t index)
 static void write_functions(struct firefox *firefox)
 {
     size_t count = firefox->frames->function_count - 1;
-    put(firefox, "\"funcTable\":{\n");
+    firefox_put(firefox, "\"funcTable\":{\n");
     column(firefox, "name", count, function_name, NULL);
     column(firefox, "isJS", count, NULL, "false");
     column(firefox, "relevantForJS", count, NULL, "false");
@@ -267,7 +267,7 @@ static void write_functions(struct firefox *firefox)
 static void write_frames(struct firefox *firefox)
 {
     size_t count = firefox->frames->frame_count - 1;
-    put(firefox, "\"frameTable\":{\n");
+    firefox_put(firefox, "\"frameTable\":{\n");
     column(firefox, "address", count, NULL, "-1");
     column(firefox, "inlineDepth", count, NULL, "0");
     column(firefox, "category", count, frame_category, NULL);
@@ -284,7 +284,7 @@ static void write_frames(struct firefox *firefox)
 static void write_stacks(struct firefox *firefox)
 {
     size_t count = firefox->tree->count - 1;
-    put(firefox, "\"stackTable\":{\n");
+    firefox_put(firefox, "\"stackTable\":{\n");
     column(firefox, "frame", count, stack_frame, NULL);
     column(firefox, "prefix", count, stack_prefix, NULL);
     end_table(firefox, count, "},\n");
@@ -295,20 +295,21 @@ static void write_resources(struct firefox *firefox)
     size_t images = firefox->job->profile->image_count - 1;
     char library[8];
     snprintf(library, sizeof library, "%d", LIBRARY);
-    put(firefox, "\"resourceTable\":{\n");
+    firefox_put(firefox, "\"resourceTable\":{\n");
     column(firefox, "lib", images, image_index, NULL);
     column(firefox, "name", images, image_name, NULL);
     column(firefox, "host", images, NULL, "null");
     column(firefox, "type", images, NULL, library);
     end_table(firefox, images, "},\n");
-    put(firefox,
+    firefox_put(
+        firefox,
         "\"nativeSymbols\":{\"libIndex\":[],\"address\":[],\"name\":[],\"functionSize\":[],\"length\":0},\n");
 }
 
 static void write_sources(struct firefox *firefox)
 {
     size_t count = firefox->source_count;
-    put(firefox, "\"sources\":{\n");
+    firefox_put(firefox, "\"sources\":{\n");
     column(firefox, "id", count, NULL, "null");
     column(firefox, "filename", count, source_file, NULL);
     column(firefox, "startLine", count, NULL, "1");
@@ -316,30 +317,30 @@ static void write_sources(struct firefox *firefox)
     column(firefox, "sourceMapURL", count, NULL, "null");
     column(firefox, "content", count, NULL, "null");
     end_table(firefox, count, "},\n");
-    put(firefox, "\"sourceMapInfo\":{\"originalSource\":[],\"originalLine\":[],\"originalColumn\":[],"
-                 "\"length\":0},\n");
+    firefox_put(firefox, "\"sourceMapInfo\":{\"originalSource\":[],\"originalLine\":[],\"originalColumn\":[],"
+                         "\"length\":0},\n");
 }
 
 static void write_strings(struct firefox *firefox)
 {
-    put(firefox, "\"stringArray\":[");
+    firefox_put(firefox, "\"stringArray\":[");
     for (size_t i = 0; i < firefox->string_count; i++) {
-        put(firefox, i ? ",\n" : "\n");
-        put(firefox, firefox->strings[i]);
+        firefox_put(firefox, i ? ",\n" : "\n");
+        firefox_put(firefox, firefox->strings[i]);
     }
-    put(firefox, "]");
+    firefox_put(firefox, "]");
 }
 
 static void write_shared(struct firefox *firefox)
 {
-    put(firefox, "\"shared\":{\n");
+    firefox_put(firefox, "\"shared\":{\n");
     write_stacks(firefox);
     write_frames(firefox);
     write_functions(firefox);
     write_resources(firefox);
     write_sources(firefox);
     write_strings(firefox);
-    put(firefox, "},\n");
+    firefox_put(firefox, "},\n");
 }
 
 /* --- of the recording --- */
@@ -348,24 +349,24 @@ static void write_libraries(struct firefox *firefox)
 {
     const struct profile *profile = firefox->job->profile;
     const char *machine = profile_meta(profile, "machine");
-    put(firefox, "\"libs\":[");
+    firefox_put(firefox, "\"libs\":[");
     for (size_t i = 1; i < profile->image_count; i++) {
         const struct profile_image *image = &profile->images[i];
         const char *const keys[] = {",\"name\":", ",\"debugName\":", ",\"path\":", ",\"debugPath\":"};
-        put(firefox, i > 1 ? ",\n{\"arch\":" : "\n{\"arch\":");
+        firefox_put(firefox, i > 1 ? ",\n{\"arch\":" : "\n{\"arch\":");
         put_name(firefox, machine ? machine : "");
         for (int key = 0; key < 4; key++) {
-            put(firefox, keys[key]);
+            firefox_put(firefox, keys[key]);
             put_string(firefox, key < 2 ? image->name : image->path);
         }
-        put(firefox, ",\"breakpadId\":\"\",\"codeId\":");
+        firefox_put(firefox, ",\"breakpadId\":\"\",\"codeId\":");
         if (image->build_id)
             put_string(firefox, image->build_id);
         else
-            put(firefox, "null");
-        put(firefox, "}");
+            firefox_put(firefox, "null");
+        firefox_put(firefox, "}");
     }
-    put(firefox, "],\n");
+    firefox_put(firefox, "],\n");
 }
 
 /* What one sample stands for, or one unit of what is weighed. */
@@ -381,21 +382,22 @@ static void write_meta(struct firefox *firefox)
     const struct profile *profile = firefox->job->profile;
     const char *command = profile_meta(profile, "command"), *start = profile_meta(profile, "start_time"),
                *system = profile_meta(profile, "kernel");
-    put(firefox, "\"meta\":{\"version\":");
+    firefox_put(firefox, "\"meta\":{\"version\":");
     put_number(firefox, GECKO_VERSION);
-    put(firefox, ",\"preprocessedProfileVersion\":");
+    firefox_put(firefox, ",\"preprocessedProfileVersion\":");
     put_number(firefox, VERSION);
-    put(firefox, ",\"interval\":");
+    firefox_put(firefox, ",\"interval\":");
     put_ms(firefox, interval_ns(firefox));
-    put(firefox, ",\"startTime\":");
+    firefox_put(firefox, ",\"startTime\":");
     put_number(firefox, start ? (int64_t)(strtod(start, NULL) * 1000) : 0);
-    put(firefox, ",\"product\":");
+    firefox_put(firefox, ",\"product\":");
     put_name(firefox, command && *command ? command : firefox->job->options->file);
-    put(firefox, ",\"importedFrom\":");
+    firefox_put(firefox, ",\"importedFrom\":");
     put_name(firefox, firefox->job->options->creator);
-    put(firefox, ",\"oscpu\":");
+    firefox_put(firefox, ",\"oscpu\":");
     put_name(firefox, system ? system : "");
-    put(firefox,
+    firefox_put(
+        firefox,
         ",\n\"processType\":0,\"stackwalk\":1,\"symbolicated\":true,\"symbolicationNotSupported\":true,"
         "\"usesOnlyOneStackType\":true,\"sourceCodeIsNotOnSearchfox\":true,\"markerSchema\":[],\n"
         "\"sampleUnits\":{\"time\":\"ms\",\"eventDelay\":\"ms\",\"threadCPUDelta\":\"ns\"},\n"
@@ -413,23 +415,23 @@ static void write_thread_names(struct firefox *firefox, uint32_t index)
     const struct profile_thread *thread = &profile->threads[index];
     const struct profile_process *process = &profile->processes[thread->process];
     bool main = thread->tid == process->pid || !thread->tid; /* figures of no thread in particular: of all */
-    put(firefox, "{\"processType\":\"default\",\"processStartupTime\":");
+    firefox_put(firefox, "{\"processType\":\"default\",\"processStartupTime\":");
     put_ms(firefox, process->start_ns);
-    put(firefox, ",\"processShutdownTime\":");
+    firefox_put(firefox, ",\"processShutdownTime\":");
     if (process->end_ns)
         put_ms(firefox, process->end_ns);
     else
-        put(firefox, "null");
-    put(firefox, ",\"registerTime\":");
+        firefox_put(firefox, "null");
+    firefox_put(firefox, ",\"registerTime\":");
     put_ms(firefox, process->start_ns);
-    put(firefox, ",\"unregisterTime\":null,\"pausedRanges\":[],\"name\":");
+    firefox_put(firefox, ",\"unregisterTime\":null,\"pausedRanges\":[],\"name\":");
     put_string(firefox, thread->name ? thread->name : process->name);
-    put(firefox, ",\"processName\":");
+    firefox_put(firefox, ",\"processName\":");
     put_string(firefox, process->name);
-    put(firefox, main ? ",\"isMainThread\":true" : ",\"isMainThread\":false");
-    put(firefox, ",\"pid\":\"");
+    firefox_put(firefox, main ? ",\"isMainThread\":true" : ",\"isMainThread\":false");
+    firefox_put(firefox, ",\"pid\":\"");
     put_number(firefox, firefox->moments->pids[thread->process]);
-    put(firefox, "\",\"tid\":");
+    firefox_put(firefox, "\",\"tid\":");
     put_number(firefox, firefox->moments->tids[index]);
 }
 
@@ -445,10 +447,10 @@ static void write_times(struct firefox *firefox, const struct export_moment *mom
                         bool is_time)
 {
     uint64_t at = 0;
-    put(firefox, "],\n\"time\":[");
+    firefox_put(firefox, "],\n\"time\":[");
     for (size_t i = 0; i < count; i++) {
         if (i)
-            put(firefox, ",");
+            firefox_put(firefox, ",");
         put_ms(firefox, firefox->timed ? moments[i].time_ns : at);
         at += is_time ? (uint64_t)moments[i].value : 1000000;
     }
@@ -459,54 +461,55 @@ static void write_weights(struct firefox *firefox, const struct export_moment *m
     bool is_time;
     const char *type = weight_type(firefox, &is_time);
     write_times(firefox, moments, count, is_time);
-    put(firefox, firefox->timed ? "],\n\"weight\":null,\"weightType\":\"samples\",\"threadCPUDelta\":["
-                                : "],\n\"weight\":[");
+    firefox_put(firefox, firefox->timed
+                             ? "],\n\"weight\":null,\"weightType\":\"samples\",\"threadCPUDelta\":["
+                             : "],\n\"weight\":[");
     for (size_t i = 0; i < count; i++) {
         if (i)
-            put(firefox, ",");
+            firefox_put(firefox, ",");
         if (!firefox->timed && is_time)
             put_ms(firefox, (uint64_t)moments[i].value);
         else
             put_number(firefox, moments[i].value);
     }
-    put(firefox, "],\n");
+    firefox_put(firefox, "],\n");
     if (!firefox->timed) {
-        put(firefox, "\"weightType\":\"");
-        put(firefox, type);
-        put(firefox, "\",");
+        firefox_put(firefox, "\"weightType\":\"");
+        firefox_put(firefox, type);
+        firefox_put(firefox, "\",");
     }
 }
 
 static void write_thread(struct firefox *firefox, const struct export_moment *moments, size_t count)
 {
     write_thread_names(firefox, moments[0].thread);
-    put(firefox, ",\n\"samples\":{\"stack\":[");
+    firefox_put(firefox, ",\n\"samples\":{\"stack\":[");
     for (size_t i = 0; i < count; i++) {
         if (i)
-            put(firefox, ",");
+            firefox_put(firefox, ",");
         put_number(firefox, (int64_t)moments[i].branch - 1);
     }
     write_weights(firefox, moments, count);
     end_table(firefox, count, "},\n");
-    put(firefox, "\"markers\":{\"data\":[],\"name\":[],\"startTime\":[],\"endTime\":[],\"phase\":[],"
-                 "\"category\":[],\"length\":0}}");
+    firefox_put(firefox, "\"markers\":{\"data\":[],\"name\":[],\"startTime\":[],\"endTime\":[],\"phase\":[],"
+                         "\"category\":[],\"length\":0}}");
 }
 
-static void write_all(struct firefox *firefox)
+static void firefox_write_all(struct firefox *firefox)
 {
     const struct export_moments *moments = firefox->moments;
-    put(firefox, "{");
+    firefox_put(firefox, "{");
     write_meta(firefox);
     write_libraries(firefox);
     write_shared(firefox);
-    put(firefox, "\"threads\":[");
+    firefox_put(firefox, "\"threads\":[");
     for (size_t from = 0, to; from < moments->count; from = to) {
         for (to = from + 1; to < moments->count && moments->items[to].thread == moments->items[from].thread;)
             to++;
-        put(firefox, from ? ",\n" : "\n");
+        firefox_put(firefox, from ? ",\n" : "\n");
         write_thread(firefox, &moments->items[from], to - from);
     }
-    put(firefox, "]}\n");
+    firefox_put(firefox, "]}\n");
 }
 
 bool export_firefox(struct export_job *job)
@@ -526,7 +529,7 @@ bool export_firefox(struct export_job *job)
                 export_moments_find(&tree, job->options, firefox.counter, firefox.timed, &moments) &&
                 find_strings(&firefox);
     if (done)
-        write_all(&firefox);
+        firefox_write_all(&firefox);
     free_strings(&firefox);
     export_moments_free(&moments);
     export_tree_free(&tree);

@@ -13,26 +13,26 @@ struct summing {
     uint32_t *on_stack;                 /* by function: how often */
 };
 
-static uint32_t function_at(const struct summing *summing, uint32_t branch)
+static uint32_t flat_function_at(const struct summing *summing, uint32_t branch)
 {
     return summing->tree->frames->frames[summing->tree->branches[branch].frame].function;
 }
 
-static bool enter(void *context, uint32_t branch)
+static bool flat_enter(void *context, uint32_t branch)
 {
     struct summing *summing = context;
     const struct profile *profile = summing->tree->frames->profile;
-    uint32_t function = function_at(summing, branch);
+    uint32_t function = flat_function_at(summing, branch);
     export_tree_add(profile, summing->counter, &summing->flat->self[function], &summing->self[branch]);
     if (!summing->on_stack[function]++)
         export_tree_add(profile, summing->counter, &summing->flat->total[function], &summing->total[branch]);
     return true;
 }
 
-static void leave(void *context, uint32_t branch)
+static void flat_leave(void *context, uint32_t branch)
 {
     struct summing *summing = context;
-    summing->on_stack[function_at(summing, branch)]--;
+    summing->on_stack[flat_function_at(summing, branch)]--;
 }
 
 /* (sum of w)^2 / sum of w^2, the samples of a cell weighing alike: Kish. */
@@ -56,7 +56,7 @@ bool export_flat_sum(const struct export_tree *tree, uint16_t counter, struct ex
 {
     size_t functions = tree->frames->function_count;
     struct summing summing = {.tree = tree, .flat = flat, .counter = counter};
-    struct export_visitor visitor = {.enter = enter, .leave = leave, .context = &summing};
+    struct export_visitor visitor = {.enter = flat_enter, .leave = flat_leave, .context = &summing};
     *flat = (struct export_flat){.count = functions};
     flat->self = calloc(functions, sizeof *flat->self);
     flat->total = calloc(functions, sizeof *flat->total);

@@ -15,18 +15,18 @@ struct folded {
     struct base_text path;
 };
 
-static const char *name_of(const struct folded *folded, uint32_t branch)
+static const char *folded_name_of(const struct folded *folded, uint32_t branch)
 {
     const struct export_frames *frames = folded->tree->frames;
     return frames->names[frames->frames[folded->tree->branches[branch].frame].function];
 }
 
-static bool enter(void *context, uint32_t branch)
+static bool folded_enter(void *context, uint32_t branch)
 {
     struct folded *folded = context;
     const struct export_figure *self = &folded->self[branch];
     base_text_add(&folded->path, folded->path.length ? ";" : "");
-    base_text_add(&folded->path, name_of(folded, branch));
+    base_text_add(&folded->path, folded_name_of(folded, branch));
     uint64_t figure = folded->samples ? self->samples : self->value > 0 ? (uint64_t)self->value : 0;
     if (figure && !folded->path.failed) {
         export_output_bytes(folded->output, folded->path.data, folded->path.length);
@@ -37,10 +37,10 @@ static bool enter(void *context, uint32_t branch)
     return !folded->path.failed;
 }
 
-static void leave(void *context, uint32_t branch)
+static void folded_leave(void *context, uint32_t branch)
 {
     struct folded *folded = context;
-    size_t length = strlen(name_of(folded, branch));
+    size_t length = strlen(folded_name_of(folded, branch));
     folded->path.length -= length < folded->path.length ? length + 1 : length;
 }
 
@@ -48,7 +48,7 @@ static bool write_stacks(struct export_job *job, struct export_tree *tree)
 {
     struct folded folded = {.tree = tree, .output = job->output, .samples = job->options->samples};
     struct export_figure *self = calloc(tree->count, sizeof *self);
-    struct export_visitor visitor = {.enter = enter, .leave = leave, .context = &folded};
+    struct export_visitor visitor = {.enter = folded_enter, .leave = folded_leave, .context = &folded};
     bool done = self && export_frames_write_names(tree->frames, EXPORT_ESCAPE_FOLDED, job->options->marks);
     if (done) {
         folded.self = self;

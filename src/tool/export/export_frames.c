@@ -35,7 +35,7 @@ void export_frames_free(struct export_frames *frames)
     *frames = (struct export_frames){0};
 }
 
-static uint64_t pair(uint32_t high, uint32_t low)
+static uint64_t frames_pair(uint32_t high, uint32_t low)
 {
     return (uint64_t)high << 32 | low;
 }
@@ -82,7 +82,8 @@ static uint32_t outermost(struct export_frames *frames, uint32_t index)
     }
     fresh.name = profile->functions[address->function].name;
     fresh.kind = image->kind == PROFILE_IMAGE_JIT ? EXPORT_GENERATED : EXPORT_NAMED;
-    return function_of(frames, fresh.kind == EXPORT_NAMED ? address->function : pair(image->name, fresh.name),
+    return function_of(frames,
+                       fresh.kind == EXPORT_NAMED ? address->function : frames_pair(image->name, fresh.name),
                        &fresh);
 }
 
@@ -91,7 +92,7 @@ static uint32_t inlined_function(struct export_frames *frames, uint32_t image,
 {
     struct export_function fresh = {
         .kind = EXPORT_INLINED, .image = image, .name = level->function_name, .file = level->file};
-    return function_of(frames, pair(image, level->function_name), &fresh);
+    return function_of(frames, frames_pair(image, level->function_name), &fresh);
 }
 
 /* --- frames --- */
@@ -99,7 +100,7 @@ static uint32_t inlined_function(struct export_frames *frames, uint32_t image,
 /* A place is three numbers: line and file get one together. 0 when memory ran out. */
 static uint32_t frame_of(struct export_frames *frames, uint32_t function, uint32_t file, uint32_t line)
 {
-    uint64_t place = pair(file, line);
+    uint64_t place = frames_pair(file, line);
     uint32_t where = base_map_find(&frames->lines, place), index = (uint32_t)frames->frame_count;
     if (!function)
         return 0;
@@ -108,11 +109,11 @@ static uint32_t frame_of(struct export_frames *frames, uint32_t function, uint32
         if (!base_map_set(&frames->lines, place, where))
             return 0;
     }
-    uint32_t known = base_map_find(&frames->places, pair(where, function));
+    uint32_t known = base_map_find(&frames->places, frames_pair(where, function));
     if (known != BASE_MAP_NONE)
         return known;
     if (!base_array_room(frames->frames, frames->frame_count, frames->frame_capacity) ||
-        !base_map_set(&frames->places, pair(where, function), index))
+        !base_map_set(&frames->places, frames_pair(where, function), index))
         return 0;
     frames->frames[frames->frame_count++] = (struct export_frame){function, file, line};
     return index;
@@ -170,7 +171,8 @@ uint32_t export_frames_mark(struct export_frames *frames, enum export_kind kind)
 uint32_t export_frames_process(struct export_frames *frames, uint32_t name, int64_t number, uint32_t origin)
 {
     struct export_function fresh = {.kind = EXPORT_PROCESS, .name = name, .number = number, .origin = origin};
-    uint64_t key = origin ? base_hash(pair(origin, (uint32_t)number)) ^ name : pair(name, (uint32_t)number);
+    uint64_t key = origin ? base_hash(frames_pair(origin, (uint32_t)number)) ^ name
+                          : frames_pair(name, (uint32_t)number);
     return frame_of(frames, function_of(frames, key, &fresh), 0, 0);
 }
 
@@ -205,7 +207,7 @@ const char *export_frames_image(const struct export_frames *frames, uint32_t fun
 }
 
 /* What stackcollapse scripts append and flame graphs colour by. */
-static const char *mark_of(const struct export_frames *frames, uint32_t function)
+static const char *frames_mark_of(const struct export_frames *frames, uint32_t function)
 {
     const struct export_function *item = &frames->functions[function];
     if (item->kind == EXPORT_INLINED)
@@ -228,7 +230,7 @@ bool export_frames_write_names(struct export_frames *frames, enum export_escape 
             export_frames_name(frames, (uint32_t)frames->name_count, &raw);
         export_output_escape(&text, base_text_string(&raw), escape);
         if (frames->name_count && marks)
-            base_text_add(&text, mark_of(frames, (uint32_t)frames->name_count));
+            base_text_add(&text, frames_mark_of(frames, (uint32_t)frames->name_count));
         frames->names[frames->name_count] = raw.failed ? NULL : base_text_detach(&text);
         done = frames->names[frames->name_count] != NULL;
     }

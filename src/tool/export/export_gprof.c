@@ -79,7 +79,7 @@ static bool find_arcs(struct gprof *gprof)
     return true;
 }
 
-static bool add_edges(struct gprof *gprof)
+static bool gprof_add_edges(struct gprof *gprof)
 {
     const struct profile *profile = gprof->job->profile;
     for (size_t i = 1; i < profile->edge_count; i++) {
@@ -103,7 +103,7 @@ static bool add_edges(struct gprof *gprof)
 
 /* --- times --- */
 
-static bool enter(void *context, uint32_t branch)
+static bool gprof_enter(void *context, uint32_t branch)
 {
     struct gprof *gprof = context;
     const struct profile *profile = gprof->job->profile;
@@ -120,7 +120,7 @@ static bool enter(void *context, uint32_t branch)
     return true;
 }
 
-static void leave(void *context, uint32_t branch)
+static void gprof_leave(void *context, uint32_t branch)
 {
     struct gprof *gprof = context;
     gprof->on_stack[function_of(gprof, branch)]--;
@@ -128,7 +128,7 @@ static void leave(void *context, uint32_t branch)
 
 static bool add_times(struct gprof *gprof)
 {
-    struct export_visitor visitor = {.enter = enter, .leave = leave, .context = gprof};
+    struct export_visitor visitor = {.enter = gprof_enter, .leave = gprof_leave, .context = gprof};
     size_t branches = gprof->tree->count, functions = gprof->frames->function_count;
     gprof->branch_self = calloc(branches, sizeof *gprof->branch_self);
     gprof->branch_total = calloc(branches, sizeof *gprof->branch_total);
@@ -148,7 +148,7 @@ static int descending(int64_t one, int64_t two)
     return (one < two) - (one > two);
 }
 
-static int by_total(const void *left, const void *right, void *context)
+static int gprof_by_total(const void *left, const void *right, void *context)
 {
     const struct gprof *gprof = context;
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
@@ -158,12 +158,12 @@ static int by_total(const void *left, const void *right, void *context)
     return result ? result : (a > b) - (a < b);
 }
 
-static int by_self(const void *left, const void *right, void *context)
+static int gprof_by_self(const void *left, const void *right, void *context)
 {
     const struct gprof *gprof = context;
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
     int result = descending(gprof->flat.self[a].value, gprof->flat.self[b].value);
-    return result ? result : by_total(left, right, context);
+    return result ? result : gprof_by_total(left, right, context);
 }
 
 /* The heaviest caller stands next to the function, as the heaviest callee does. */
@@ -201,7 +201,7 @@ static bool number_functions(struct gprof *gprof)
         if (gprof->number[i] || gprof->flat.total[i].value > 0)
             gprof->order[gprof->shown++] = i;
     if (gprof->shown)
-        qsort_r(gprof->order, gprof->shown, sizeof *gprof->order, by_total, gprof);
+        qsort_r(gprof->order, gprof->shown, sizeof *gprof->order, gprof_by_total, gprof);
     for (size_t i = 0; i < gprof->shown; i++)
         gprof->number[gprof->order[i]] = (uint32_t)i + 1;
     return true;
@@ -258,7 +258,7 @@ static uint64_t calls_of_arc(const struct arc *arc, bool counted)
     return counted ? arc->calls : arc->total.samples ? arc->total.samples : 1;
 }
 
-static struct calls calls_of(const struct gprof *gprof, uint32_t function)
+static struct calls gprof_calls_of(const struct gprof *gprof, uint32_t function)
 {
     struct calls calls = {.exact = is_counted(gprof, function)};
     for (size_t i = gprof->callers[function]; i < gprof->callers[function + 1]; i++) {
@@ -276,7 +276,7 @@ static double seconds(const struct export_figure *figure)
     return (double)figure->value / 1e9;
 }
 
-static void end_line(struct gprof *gprof)
+static void gprof_end_line(struct gprof *gprof)
 {
     base_text_add(&gprof->line, "\n");
     export_output_bytes(gprof->job->output, base_text_string(&gprof->line), gprof->line.length);
@@ -284,7 +284,7 @@ static void end_line(struct gprof *gprof)
     base_text_clear(&gprof->line);
 }
 
-static void put(struct gprof *gprof, const char *text)
+static void gprof_put(struct gprof *gprof, const char *text)
 {
     export_output_text(gprof->job->output, text);
 }
@@ -295,25 +295,25 @@ static void write_heading(struct gprof *gprof)
     const char *command = profile_meta(profile, "command");
     struct profile_extent extent = profile_extent_named(profile, PROFILE_CALLS);
     bool counted = profile_extent_has_calls(profile) && export_tree_has_calls(gprof->job->options);
-    put(gprof, gprof->job->options->creator);
-    put(gprof, ", ");
+    gprof_put(gprof, gprof->job->options->creator);
+    gprof_put(gprof, ", ");
     export_output_name(gprof->job->output, gprof->job->options->file, EXPORT_ESCAPE_LINE);
-    put(gprof, ": ");
+    gprof_put(gprof, ": ");
     export_output_name(gprof->job->output, command ? command : "", EXPORT_ESCAPE_LINE);
-    put(gprof, "\n\nself      time in the function itself\n"
-               "children  time in what it called, by the stacks that were sampled\n"
-               "          (gprof would divide it among callers by calls)\n");
-    put(gprof, !counted ? ""
-               : profile_extent_is_exact(&extent)
-                   ? "calls     counted exactly; blank: not counted\n"
-                   : "calls     counted, but not all were; blank: not counted\n");
-    put(gprof, counted ? "called    counted, 0: not here; of functions none of whose calls were\n"
-                         "          counted, samples\n"
-                       : "calls     blank: none were counted (tally record --calls)\n"
-                         "called    samples, for want of calls\n");
-    put(gprof, "          callers and callees: of the function's so many calls, so many\n"
-               "          a call to itself stands behind a +, and has no time: it is in the\n"
-               "          time of the call from outside, as all recursion is\n\n");
+    gprof_put(gprof, "\n\nself      time in the function itself\n"
+                     "children  time in what it called, by the stacks that were sampled\n"
+                     "          (gprof would divide it among callers by calls)\n");
+    gprof_put(gprof, !counted ? ""
+                     : profile_extent_is_exact(&extent)
+                         ? "calls     counted exactly; blank: not counted\n"
+                         : "calls     counted, but not all were; blank: not counted\n");
+    gprof_put(gprof, counted ? "called    counted, 0: not here; of functions none of whose calls were\n"
+                               "          counted, samples\n"
+                             : "calls     blank: none were counted (tally record --calls)\n"
+                               "called    samples, for want of calls\n");
+    gprof_put(gprof, "          callers and callees: of the function's so many calls, so many\n"
+                     "          a call to itself stands behind a +, and has no time: it is in the\n"
+                     "          time of the call from outside, as all recursion is\n\n");
 }
 
 /* What a time per call is shown in: so that the longest in a function itself has a digit before its point. */
@@ -324,7 +324,7 @@ struct unit {
 
 static double per_call(const struct gprof *gprof, uint32_t function, const struct export_figure *figure)
 {
-    struct calls calls = calls_of(gprof, function);
+    struct calls calls = gprof_calls_of(gprof, function);
     double count = (double)calls.from_others + (double)calls.from_itself;
     return calls.exact ? seconds(figure) / count : 0;
 }
@@ -347,7 +347,7 @@ static void write_flat_row(struct gprof *gprof, uint32_t function, const struct 
                            double *cumulative)
 {
     const struct export_figure *self = &gprof->flat.self[function], *total = &gprof->flat.total[function];
-    struct calls calls = calls_of(gprof, function);
+    struct calls calls = gprof_calls_of(gprof, function);
     double all = seconds(&gprof->flat.all);
     *cumulative += seconds(self);
     base_text_addf(&gprof->line, "%6.2f %10.*f %8.*f", all > 0 ? 100 * seconds(self) / all : 0,
@@ -360,7 +360,7 @@ static void write_flat_row(struct gprof *gprof, uint32_t function, const struct 
     else
         base_text_addf(&gprof->line, " %8s %8s %8s  ", "", "", "");
     base_text_add(&gprof->line, gprof->frames->names[function]);
-    end_line(gprof);
+    gprof_end_line(gprof);
 }
 
 static bool write_flat(struct gprof *gprof)
@@ -372,14 +372,14 @@ static bool write_flat(struct gprof *gprof)
         return false;
     memcpy(rows, gprof->order, gprof->shown * sizeof *rows);
     if (gprof->shown)
-        qsort_r(rows, gprof->shown, sizeof *rows, by_self, gprof);
-    put(gprof, "Flat profile:\n\n");
+        qsort_r(rows, gprof->shown, sizeof *rows, gprof_by_self, gprof);
+    gprof_put(gprof, "Flat profile:\n\n");
     base_text_addf(&gprof->line, "Each sample counts as %g seconds.\n",
                    gprof->flat.all.samples ? seconds(&gprof->flat.all) / (double)gprof->flat.all.samples : 0);
     base_text_add(&gprof->line, "  %   cumulative   self              self     total           \n");
     base_text_addf(&gprof->line, " time   seconds   seconds    calls %8s %8s  name    ", unit.name,
                    unit.name);
-    end_line(gprof);
+    gprof_end_line(gprof);
     for (size_t i = 0; i < gprof->shown; i++)
         if (gprof->flat.self[rows[i]].value > 0 || is_counted(gprof, rows[i]))
             write_flat_row(gprof, rows[i], &unit, &cumulative);
@@ -390,7 +390,7 @@ static bool write_flat(struct gprof *gprof)
 /* A line of a caller or a callee. */
 static void write_arc(struct gprof *gprof, const struct arc *arc, uint32_t other)
 {
-    struct calls all = calls_of(gprof, arc->callee);
+    struct calls all = gprof_calls_of(gprof, arc->callee);
     uint64_t calls = calls_of_arc(arc, all.exact);
     double below = seconds(&arc->total) - seconds(&arc->self);
     if (arc->caller == arc->callee)
@@ -401,13 +401,13 @@ static void write_arc(struct gprof *gprof, const struct arc *arc, uint32_t other
                        seconds(&arc->self), gprof->decimals, below > 0 ? below : 0, (unsigned long long)calls,
                        (unsigned long long)all.from_others);
     base_text_addf(&gprof->line, "%s [%u]", gprof->frames->names[other], gprof->number[other]);
-    end_line(gprof);
+    gprof_end_line(gprof);
 }
 
 static void write_primary(struct gprof *gprof, uint32_t function)
 {
     const struct export_figure *self = &gprof->flat.self[function], *total = &gprof->flat.total[function];
-    struct calls calls = calls_of(gprof, function);
+    struct calls calls = gprof_calls_of(gprof, function);
     double all = seconds(&gprof->flat.all), below = seconds(total) - seconds(self);
     char index[16];
     snprintf(index, sizeof index, "[%u]", gprof->number[function]);
@@ -421,7 +421,7 @@ static void write_primary(struct gprof *gprof, uint32_t function)
     else
         base_text_addf(&gprof->line, " %7s %7s ", "", "");
     base_text_addf(&gprof->line, "%s [%u]", gprof->frames->names[function], gprof->number[function]);
-    end_line(gprof);
+    gprof_end_line(gprof);
 }
 
 /* Stacks begin with what nobody called. */
@@ -434,34 +434,34 @@ static void write_entry(struct gprof *gprof, uint32_t function)
         write_arc(gprof, arc, arc->caller);
     }
     if (!called)
-        put(gprof, "                                                 <spontaneous>\n");
+        gprof_put(gprof, "                                                 <spontaneous>\n");
     write_primary(gprof, function);
     for (size_t i = gprof->callees[function]; i < gprof->callees[function + 1]; i++)
         write_arc(gprof, &gprof->arcs[gprof->by_caller[i]], gprof->arcs[gprof->by_caller[i]].callee);
-    put(gprof, "-----------------------------------------------\n");
+    gprof_put(gprof, "-----------------------------------------------\n");
 }
 
 static void write_graph(struct gprof *gprof)
 {
-    put(gprof, "\f\n\t\t     Call graph (explanation above)\n\n\n");
+    gprof_put(gprof, "\f\n\t\t     Call graph (explanation above)\n\n\n");
     base_text_addf(&gprof->line, "granularity: %llu samples of %.*f seconds\n",
                    (unsigned long long)gprof->flat.all.samples, gprof->decimals, seconds(&gprof->flat.all));
-    end_line(gprof);
-    put(gprof, "index % time    self  children    called     name\n");
+    gprof_end_line(gprof);
+    gprof_put(gprof, "index % time    self  children    called     name\n");
     for (size_t i = 0; i < gprof->shown; i++)
         write_entry(gprof, gprof->order[i]);
-    put(gprof, "\n\f\nIndex by function name\n\n");
+    gprof_put(gprof, "\n\f\nIndex by function name\n\n");
     for (size_t i = 0; i < gprof->shown; i++) {
         base_text_addf(&gprof->line, "%6s[%zu] %s", "", i + 1, gprof->frames->names[gprof->order[i]]);
-        end_line(gprof);
+        gprof_end_line(gprof);
     }
 }
 
 /* --- all of it --- */
 
-static bool write_all(struct gprof *gprof)
+static bool gprof_write_all(struct gprof *gprof)
 {
-    bool done = find_arcs(gprof) && add_edges(gprof) && add_times(gprof) &&
+    bool done = find_arcs(gprof) && gprof_add_edges(gprof) && add_times(gprof) &&
                 export_frames_write_names(gprof->frames, EXPORT_ESCAPE_LINE, false) &&
                 number_functions(gprof) && sort_arcs(gprof);
     if (!done)
@@ -499,7 +499,7 @@ bool export_gprof(struct export_job *job)
     struct gprof gprof = {.job = job, .frames = &frames, .tree = &tree, .counter = job->counters[0]};
     bool done =
         export_frames_init(&frames, job->profile, job->options->inlines ? EXPORT_DETAIL_INLINES : 0u) &&
-        export_tree_build(&tree, job->options) && write_all(&gprof);
+        export_tree_build(&tree, job->options) && gprof_write_all(&gprof);
     free_all(&gprof);
     export_tree_free(&tree);
     export_frames_free(&frames);

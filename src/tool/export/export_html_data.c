@@ -34,7 +34,7 @@ struct data {
 
 /* --- gathering --- */
 
-static int by_place(const void *left, const void *right)
+static int html_data_by_place(const void *left, const void *right)
 {
     const struct sum *a = left, *b = right;
     if (a->counter != b->counter)
@@ -62,7 +62,7 @@ static bool gather_sums(struct data *data)
             data->sums[count++] =
                 (struct sum){data->tree.leaf[i], cell->thread, cell->counter, {cell->value, cell->samples}};
     }
-    qsort(data->sums, count, sizeof *data->sums, by_place);
+    qsort(data->sums, count, sizeof *data->sums, html_data_by_place);
     for (size_t i = 0; i < count; i++)
         if (kept && same_place(&data->sums[kept - 1], &data->sums[i]))
             export_tree_add(profile, data->sums[i].counter, &data->sums[kept - 1].figure,
@@ -74,7 +74,7 @@ static bool gather_sums(struct data *data)
 }
 
 /* The ELF function at an address, as a number of function; the callee's and the caller's alike. 0: none. */
-static uint32_t function_at(struct data *data, uint32_t address)
+static uint32_t html_data_function_at(struct data *data, uint32_t address)
 {
     size_t count;
     if (!address)
@@ -94,7 +94,8 @@ static bool gather_edges(struct data *data)
         const struct profile_edge *edge = &profile->edges[i];
         if (!export_tree_takes_edge(profile, data->options, edge))
             continue;
-        if (!function_at(data, edge->callee) || (edge->site && !function_at(data, edge->site)))
+        if (!html_data_function_at(data, edge->callee) ||
+            (edge->site && !html_data_function_at(data, edge->site)))
             return false;
         data->edges[data->edge_count++] = i;
     }
@@ -141,7 +142,7 @@ static void column(struct data *data, const char *title, bool first)
     text(data, "\":[");
 }
 
-static void number(struct data *data, size_t index, uint64_t value)
+static void html_data_number(struct data *data, size_t index, uint64_t value)
 {
     if (index)
         export_output_bytes(data->output, ",", 1);
@@ -264,7 +265,7 @@ static void write_threads(struct data *data)
     text(data, "\"threads\":{");
     column(data, "process", true);
     for (size_t i = 0; i < profile->thread_count; i++)
-        number(data, i, profile->threads[i].process);
+        html_data_number(data, i, profile->threads[i].process);
     column(data, "tid", false);
     for (size_t i = 0; i < profile->thread_count; i++)
         signed_number(data, i, profile->threads[i].tid);
@@ -287,10 +288,10 @@ static void write_functions(struct data *data)
     }
     column(data, "kind", false);
     for (size_t i = 0; i < frames->function_count; i++)
-        number(data, i, frames->functions[i].kind);
+        html_data_number(data, i, frames->functions[i].kind);
     column(data, "image", false);
     for (size_t i = 0; i < frames->function_count; i++)
-        number(data, i, frames->functions[i].image);
+        html_data_number(data, i, frames->functions[i].image);
     column(data, "file", false);
     for (size_t i = 0; i < frames->function_count; i++) {
         next(data, i);
@@ -306,10 +307,10 @@ static void write_tree(struct data *data)
     text(data, "\"tree\":{");
     column(data, "up", true);
     for (size_t i = 0; i < tree->count; i++)
-        number(data, i, i - tree->branches[i].parent);
+        html_data_number(data, i, i - tree->branches[i].parent);
     column(data, "function", false);
     for (size_t i = 0; i < tree->count; i++)
-        number(data, i, data->frames.frames[tree->branches[i].frame].function);
+        html_data_number(data, i, data->frames.frames[tree->branches[i].frame].function);
     text(data, "]},\n");
 }
 
@@ -318,10 +319,10 @@ static void write_cells(struct data *data)
     text(data, "\"cells\":{");
     column(data, "counter", true);
     for (size_t i = 0; i < data->sum_count; i++)
-        number(data, i, data->sums[i].counter);
+        html_data_number(data, i, data->sums[i].counter);
     column(data, "thread", false);
     for (size_t i = 0; i < data->sum_count; i++)
-        number(data, i, data->sums[i].thread);
+        html_data_number(data, i, data->sums[i].thread);
     column(data, "branch", false);
     for (size_t i = 0; i < data->sum_count; i++)
         signed_number(data, i, (int64_t)data->sums[i].branch - (i ? (int64_t)data->sums[i - 1].branch : 0));
@@ -330,7 +331,7 @@ static void write_cells(struct data *data)
         signed_number(data, i, data->sums[i].figure.value);
     column(data, "samples", false);
     for (size_t i = 0; i < data->sum_count; i++)
-        number(data, i, data->sums[i].figure.samples);
+        html_data_number(data, i, data->sums[i].figure.samples);
     text(data, "]},\n");
 }
 
@@ -340,19 +341,19 @@ static void write_edges(struct data *data)
     text(data, "\"edges\":{");
     column(data, "caller", true);
     for (size_t i = 0; i < data->edge_count; i++)
-        number(data, i, function_at(data, edges[data->edges[i]].site));
+        html_data_number(data, i, html_data_function_at(data, edges[data->edges[i]].site));
     column(data, "callee", false);
     for (size_t i = 0; i < data->edge_count; i++)
-        number(data, i, function_at(data, edges[data->edges[i]].callee));
+        html_data_number(data, i, html_data_function_at(data, edges[data->edges[i]].callee));
     column(data, "thread", false);
     for (size_t i = 0; i < data->edge_count; i++)
-        number(data, i, edges[data->edges[i]].thread);
+        html_data_number(data, i, edges[data->edges[i]].thread);
     column(data, "kind", false);
     for (size_t i = 0; i < data->edge_count; i++)
-        number(data, i, edges[data->edges[i]].kind);
+        html_data_number(data, i, edges[data->edges[i]].kind);
     column(data, "calls", false);
     for (size_t i = 0; i < data->edge_count; i++)
-        number(data, i, edges[data->edges[i]].calls);
+        html_data_number(data, i, edges[data->edges[i]].calls);
     text(data, "]},\n");
 }
 
@@ -371,10 +372,10 @@ static void write_timeline(struct data *data)
     text(data, ",\n");
     column(data, "counter", true);
     for (size_t i = 0; i < timeline->count; i++)
-        number(data, i, slots[i].counter);
+        html_data_number(data, i, slots[i].counter);
     column(data, "thread", false);
     for (size_t i = 0; i < timeline->count; i++)
-        number(data, i, slots[i].thread);
+        html_data_number(data, i, slots[i].thread);
     column(data, "step", false);
     for (size_t i = 0; i < timeline->count; i++)
         signed_number(data, i, (int64_t)slots[i].step - (i ? (int64_t)slots[i - 1].step : 0));
@@ -383,11 +384,11 @@ static void write_timeline(struct data *data)
         signed_number(data, i, (int64_t)slots[i].node - (i ? (int64_t)slots[i - 1].node : 0));
     column(data, "samples", false);
     for (size_t i = 0; i < timeline->count; i++)
-        number(data, i, slots[i].samples);
+        html_data_number(data, i, slots[i].samples);
     text(data, "]}}\n");
 }
 
-static void write_all(struct data *data)
+static void html_data_write_all(struct data *data)
 {
     text(data, "{\"version\":1,\"creator\":");
     export_output_name(data->output, data->options->creator, EXPORT_ESCAPE_JSON);
@@ -415,7 +416,7 @@ bool export_html_data(struct export_output *output, const struct profile *profil
                 export_tree_build(&data.tree, options) && gather_sums(&data) && gather_edges(&data) &&
                 gather_slots(&data) && export_frames_write_names(&data.frames, EXPORT_ESCAPE_JSON, false);
     if (done)
-        write_all(&data);
+        html_data_write_all(&data);
     free(data.sums);
     free(data.edges);
     export_timeline_free(&data.timeline);

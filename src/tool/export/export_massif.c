@@ -39,7 +39,8 @@ static void text(struct massif *massif, const char *string)
     export_output_text(massif->job->output, string);
 }
 
-static void add(const struct massif *massif, struct export_figure *sum, const struct export_figure *more)
+static void massif_add(const struct massif *massif, struct export_figure *sum,
+                       const struct export_figure *more)
 {
     export_tree_add(massif->job->profile, massif->counter, sum, more);
 }
@@ -65,12 +66,12 @@ static bool add_stack(struct massif *massif, uint32_t leaf)
 {
     const struct export_figure *held = &massif->self[leaf];
     uint32_t at = 0;
-    add(massif, &massif->sites[0].held, held);
+    massif_add(massif, &massif->sites[0].held, held);
     for (uint32_t branch = leaf; branch; branch = massif->tree->branches[branch].parent) {
         at = site_of(massif, at, massif->tree->branches[branch].frame);
         if (at == BASE_MAP_NONE)
             return false;
-        add(massif, &massif->sites[at].held, held);
+        massif_add(massif, &massif->sites[at].held, held);
     }
     return true;
 }
@@ -174,7 +175,7 @@ static size_t open_site(struct massif *massif, uint32_t number, size_t depth, st
     for (uint32_t child = massif->sites[number].first; child; child = massif->sites[child].next) {
         if (!shows(massif, child)) {
             rest.places++;
-            add(massif, &rest.held, &massif->sites[child].held);
+            massif_add(massif, &rest.held, &massif->sites[child].held);
             continue;
         }
         if (!base_array_room(massif->order, count, massif->order_capacity))

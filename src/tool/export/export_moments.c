@@ -58,7 +58,7 @@ static void take_cells(const struct export_tree *tree, uint16_t counter, struct 
 }
 
 /* Cells of one branch and thread become one. */
-static void join(const struct profile *profile, uint16_t counter, struct export_moments *found)
+static void moments_join(const struct profile *profile, uint16_t counter, struct export_moments *found)
 {
     size_t kept = 0;
     for (size_t i = 0; i < found->count; i++) {
@@ -115,7 +115,7 @@ bool export_moments_find(const struct export_tree *tree, const struct export_opt
     if (found->count)
         qsort(found->items, found->count, sizeof *found->items, by_thread);
     if (!timed)
-        join(profile, counter, found);
+        moments_join(profile, counter, found);
     return true;
 }
 

@@ -28,7 +28,7 @@ struct trace {
     bool first; /* no event yet */
 };
 
-static void put(struct trace *trace, const char *text)
+static void perfetto_put(struct trace *trace, const char *text)
 {
     export_output_text(trace->job->output, text);
 }
@@ -36,17 +36,17 @@ static void put(struct trace *trace, const char *text)
 static void put_ids(struct trace *trace, uint32_t thread)
 {
     uint32_t process = trace->job->profile->threads[thread].process;
-    put(trace, ",\"pid\":");
+    perfetto_put(trace, ",\"pid\":");
     export_output_integer(trace->job->output, trace->moments->pids[process]);
-    put(trace, ",\"tid\":");
+    perfetto_put(trace, ",\"tid\":");
     export_output_integer(trace->job->output, trace->moments->tids[thread]);
 }
 
 static void begin_event(struct trace *trace, const char *phase)
 {
-    put(trace, trace->first ? "\n{\"ph\":\"" : ",\n{\"ph\":\"");
-    put(trace, phase);
-    put(trace, "\"");
+    perfetto_put(trace, trace->first ? "\n{\"ph\":\"" : ",\n{\"ph\":\"");
+    perfetto_put(trace, phase);
+    perfetto_put(trace, "\"");
     trace->first = false;
 }
 
@@ -55,7 +55,7 @@ static void put_time(struct trace *trace, uint64_t time_ns)
     char text[48];
     snprintf(text, sizeof text, ",\"ts\":%llu.%03u", (unsigned long long)(time_ns / 1000),
              (unsigned)(time_ns % 1000));
-    put(trace, text);
+    perfetto_put(trace, text);
 }
 
 /* --- slices --- */
@@ -69,11 +69,11 @@ static void put_slice(struct trace *trace, const char *phase, uint32_t branch, u
     begin_event(trace, phase);
     put_ids(trace, trace->thread);
     put_time(trace, time_ns);
-    put(trace, ",\"name\":");
-    put(trace, frames->names[function]);
-    put(trace, ",\"cat\":");
+    perfetto_put(trace, ",\"name\":");
+    perfetto_put(trace, frames->names[function]);
+    perfetto_put(trace, ",\"cat\":");
     export_output_name(trace->job->output, export_frames_image(frames, function), EXPORT_ESCAPE_JSON);
-    put(trace, "}");
+    perfetto_put(trace, "}");
 }
 
 static void end_slices(struct trace *trace, size_t down_to, uint64_t time_ns)
@@ -140,11 +140,11 @@ static void write_name(struct trace *trace, const char *what, uint32_t thread, u
 {
     begin_event(trace, "M");
     put_ids(trace, thread);
-    put(trace, ",\"name\":\"");
-    put(trace, what);
-    put(trace, "\",\"args\":{\"name\":");
+    perfetto_put(trace, ",\"name\":\"");
+    perfetto_put(trace, what);
+    perfetto_put(trace, "\",\"args\":{\"name\":");
     export_output_name(trace->job->output, profile_text(trace->job->profile, name), EXPORT_ESCAPE_JSON);
-    put(trace, "}}");
+    perfetto_put(trace, "}}");
 }
 
 static bool write_thread(struct trace *trace, const struct export_moment *moments, size_t count)
@@ -156,24 +156,24 @@ static bool write_thread(struct trace *trace, const struct export_moment *moment
     return write_samples(trace, moments, count);
 }
 
-static bool write_all(struct trace *trace)
+static bool perfetto_write_all(struct trace *trace)
 {
     const struct export_moments *moments = trace->moments;
     const char *command = profile_meta(trace->job->profile, "command");
-    put(trace, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"creator\":");
+    perfetto_put(trace, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"creator\":");
     export_output_name(trace->job->output, trace->job->options->creator, EXPORT_ESCAPE_JSON);
-    put(trace, ",\"profile\":");
+    perfetto_put(trace, ",\"profile\":");
     export_output_name(trace->job->output, trace->job->options->file, EXPORT_ESCAPE_JSON);
-    put(trace, ",\"command\":");
+    perfetto_put(trace, ",\"command\":");
     export_output_name(trace->job->output, command ? command : "", EXPORT_ESCAPE_JSON);
-    put(trace, "},\n\"traceEvents\":[");
+    perfetto_put(trace, "},\n\"traceEvents\":[");
     for (size_t from = 0, to; from < moments->count; from = to) {
         for (to = from + 1; to < moments->count && moments->items[to].thread == moments->items[from].thread;)
             to++;
         if (!write_thread(trace, &moments->items[from], to - from))
             return false;
     }
-    put(trace, "]}\n");
+    perfetto_put(trace, "]}\n");
     return true;
 }
 
@@ -187,7 +187,7 @@ bool export_perfetto(struct export_job *job)
                 export_tree_build(&tree, job->options) &&
                 export_frames_write_names(&frames, EXPORT_ESCAPE_JSON, false) &&
                 export_moments_find(&tree, job->options, job->counters[0], true, &moments) &&
-                write_all(&trace);
+                perfetto_write_all(&trace);
     free(trace.open);
     free(trace.next);
     export_moments_free(&moments);

@@ -61,7 +61,7 @@ struct pprof {
 /* --- writing --- */
 
 /* Sends a field of the profile itself. */
-static void send(struct pprof *pprof, enum profile_field field, const struct base_text *bytes)
+static void pprof_send(struct pprof *pprof, enum profile_field field, const struct base_text *bytes)
 {
     struct base_text head = {0};
     export_gzip_varint(&head, (uint64_t)field << 3 | 2);
@@ -86,7 +86,7 @@ static uint64_t put_text(struct pprof *pprof, const char *text)
 {
     struct base_text clean = {0};
     export_output_escape(&clean, text, EXPORT_ESCAPE_LINE);
-    send(pprof, STRING, &clean);
+    pprof_send(pprof, STRING, &clean);
     base_text_free(&clean);
     return pprof->string_count++;
 }
@@ -122,7 +122,7 @@ static void send_type(struct pprof *pprof, enum profile_field field, uint64_t ty
     base_text_clear(&pprof->message);
     export_gzip_number(&pprof->message, 1, type);
     export_gzip_number(&pprof->message, 2, unit_string);
-    send(pprof, field, &pprof->message);
+    pprof_send(pprof, field, &pprof->message);
 }
 
 static void send_column(struct pprof *pprof, const struct export_column *column)
@@ -200,7 +200,7 @@ static void send_mapping(struct pprof *pprof, uint32_t image, const struct range
     export_gzip_number(&pprof->message, 6, build_id);
     for (unsigned symbols = 7; symbols <= 10; symbols++)
         export_gzip_number(&pprof->message, symbols, 1);
-    send(pprof, MAPPING, &pprof->message);
+    pprof_send(pprof, MAPPING, &pprof->message);
 }
 
 /* pprof calls the profile after the first mapping: the program, whose process has its name (of at most 15
@@ -247,7 +247,7 @@ static void send_function(struct pprof *pprof, uint32_t function)
     export_gzip_number(&pprof->message, 1, function);
     export_gzip_number(&pprof->message, 2, name_string);
     export_gzip_number(&pprof->message, 4, file);
-    send(pprof, FUNCTION, &pprof->message);
+    pprof_send(pprof, FUNCTION, &pprof->message);
     pprof->failed |= name.failed;
     base_text_free(&name);
 }
@@ -270,7 +270,7 @@ static void send_location(struct pprof *pprof, uint64_t id, uint32_t address, co
         export_gzip_number(&pprof->part, 2, frame->line);
         export_gzip_nested(&pprof->message, 4, &pprof->part);
     }
-    send(pprof, LOCATION, &pprof->message);
+    pprof_send(pprof, LOCATION, &pprof->message);
 }
 
 /* Address 0 is location address_count: numbers of locations begin with 1. */
@@ -374,7 +374,7 @@ static bool make_labels(struct pprof *pprof)
     return !pprof->labels.failed;
 }
 
-static void add_thread(struct pprof *pprof, uint32_t thread)
+static void pprof_add_thread(struct pprof *pprof, uint32_t thread)
 {
     if (thread)
         base_text_add_bytes(&pprof->message, pprof->labels.data + pprof->threads[thread],
@@ -409,8 +409,8 @@ static void send_stack(struct pprof *pprof, uint32_t node, uint32_t thread)
     }
     export_gzip_nested(&pprof->message, 1, &pprof->part);
     add_values(pprof);
-    add_thread(pprof, thread);
-    send(pprof, SAMPLE, &pprof->message);
+    pprof_add_thread(pprof, thread);
+    pprof_send(pprof, SAMPLE, &pprof->message);
 }
 
 /* Whether anything came of it. */
@@ -444,7 +444,7 @@ struct cell_order {
     size_t count;
 };
 
-static uint32_t key_of(const struct profile_cell *cell, bool by_node)
+static uint32_t pprof_key_of(const struct profile_cell *cell, bool by_node)
 {
     return by_node ? cell->node : cell->thread;
 }
@@ -453,11 +453,12 @@ static void sort_pass(const struct profile *profile, struct cell_order *order, b
 {
     memset(order->counts, 0, (keys + 1) * sizeof *order->counts);
     for (size_t i = 0; i < order->count; i++)
-        order->counts[key_of(&profile->cells[order->cells[i]], by_node) + 1]++;
+        order->counts[pprof_key_of(&profile->cells[order->cells[i]], by_node) + 1]++;
     for (size_t i = 1; i <= keys; i++)
         order->counts[i] += order->counts[i - 1];
     for (size_t i = 0; i < order->count; i++)
-        order->other[order->counts[key_of(&profile->cells[order->cells[i]], by_node)]++] = order->cells[i];
+        order->other[order->counts[pprof_key_of(&profile->cells[order->cells[i]], by_node)]++] =
+            order->cells[i];
     uint32_t *sorted = order->other;
     order->other = order->cells;
     order->cells = sorted;
@@ -518,9 +519,9 @@ static void send_calls(struct pprof *pprof)
         export_gzip_nested(&pprof->message, 1, &pprof->part);
         pprof->values[pprof->job->column_count] = (int64_t)edge->calls;
         add_values(pprof);
-        add_thread(pprof, edge->thread);
+        pprof_add_thread(pprof, edge->thread);
         add_label(pprof, &pprof->message, LABEL_CALL, kinds[edge->kind], 0);
-        send(pprof, SAMPLE, &pprof->message);
+        pprof_send(pprof, SAMPLE, &pprof->message);
     }
 }
 

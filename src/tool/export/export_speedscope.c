@@ -37,7 +37,7 @@ static int64_t capped_sum(int64_t one, int64_t two)
 }
 
 /* What each branch and all below it weigh. Negative figures cannot be drawn. */
-static void weigh(const struct speedscope *scope, int64_t *weights)
+static void speedscope_weigh(const struct speedscope *scope, int64_t *weights)
 {
     const struct export_tree *tree = scope->tree;
     for (size_t i = 0; i < tree->count; i++)
@@ -57,7 +57,7 @@ static bool find_groups(struct speedscope *scope)
     for (size_t c = 0; done && c < scope->job->counter_count; c++) {
         uint16_t counter = scope->job->counters[c];
         export_tree_figures(tree, counter, scope->self, NULL);
-        weigh(scope, weights);
+        speedscope_weigh(scope, weights);
         for (uint32_t i = tree->first[0]; done && i < tree->first[1]; i++) {
             struct group group = {tree->next[i], counter, weights[tree->next[i]]};
             done = base_array_room(scope->groups, scope->count, scope->capacity);
@@ -103,7 +103,7 @@ static void write_frames(struct speedscope *scope)
 }
 
 /* The stack of the branch above, and this one: by depth, so that leaving needs no arithmetic. */
-static bool enter(struct speedscope *scope, uint32_t branch)
+static bool speedscope_enter(struct speedscope *scope, uint32_t branch)
 {
     char digits[16];
     uint32_t function = scope->tree->frames->frames[scope->tree->branches[branch].frame].function;
@@ -153,7 +153,7 @@ static bool write_below(struct speedscope *scope, uint32_t top, uint32_t *pendin
         if (branch != top) {
             for (; at != tree->branches[branch].parent; at = tree->branches[at].parent)
                 scope->stack.length = scope->lengths[--scope->depth];
-            if (!enter(scope, branch))
+            if (!speedscope_enter(scope, branch))
                 return false;
             write_item(scope, branch);
             at = branch;

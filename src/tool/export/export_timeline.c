@@ -10,7 +10,7 @@
 #include "export_tree.h"
 #include "profile_timeline.h"
 
-static int by_place(const void *left, const void *right)
+static int timeline_by_place(const void *left, const void *right)
 {
     const struct export_slot *a = left, *b = right;
     if (a->counter != b->counter)
@@ -27,9 +27,9 @@ void export_timeline_sort(struct export_timeline *timeline)
     struct export_slot *slots = timeline->slots;
     size_t kept = 0;
     if (timeline->count)
-        qsort(slots, timeline->count, sizeof *slots, by_place);
+        qsort(slots, timeline->count, sizeof *slots, timeline_by_place);
     for (size_t i = 0; i < timeline->count; i++)
-        if (kept && !by_place(&slots[kept - 1], &slots[i]) &&
+        if (kept && !timeline_by_place(&slots[kept - 1], &slots[i]) &&
             slots[i].samples <= UINT32_MAX - slots[kept - 1].samples)
             slots[kept - 1].samples += slots[i].samples;
         else
@@ -86,7 +86,8 @@ static void reduce(struct timeline_filling *filling)
 }
 
 /* The file may have grown since the profile was loaded: what is newer is left out. */
-static bool is_taken(const struct timeline_filling *filling, const struct profile_timeline_sample *sample)
+static bool timeline_is_taken(const struct timeline_filling *filling,
+                              const struct profile_timeline_sample *sample)
 {
     const struct profile *profile = filling->profile;
     struct profile_cell cell = {
@@ -95,11 +96,11 @@ static bool is_taken(const struct timeline_filling *filling, const struct profil
            sample->counter < profile->counter_count && export_tree_takes(profile, filling->options, &cell);
 }
 
-static bool fill(void *context, const struct profile_timeline_sample *sample)
+static bool timeline_fill(void *context, const struct profile_timeline_sample *sample)
 {
     struct timeline_filling *filling = context;
     struct export_timeline *timeline = filling->timeline;
-    if (!is_taken(filling, sample))
+    if (!timeline_is_taken(filling, sample))
         return true;
     while (sample->time_ns / timeline->step_ns > UINT32_MAX)
         lengthen(timeline);
@@ -123,7 +124,7 @@ int export_timeline_read(struct export_timeline *timeline, const char *path, con
 {
     struct timeline_filling filling = {timeline, profile, options, most, false};
     *timeline = (struct export_timeline){.step_ns = EXPORT_TIMELINE_STEP_NS};
-    int code = profile_timeline_each(path, fill, &filling, error);
+    int code = profile_timeline_each(path, timeline_fill, &filling, error);
     if (filling.no_memory)
         return base_fail(error, BASE_ENOMEM, "out of memory for the timeline");
     if (code >= 0)

@@ -37,7 +37,7 @@ bool export_tree_takes_edge(const struct profile *profile, const struct export_o
 
 /* --- growing --- */
 
-static uint64_t pair(uint32_t high, uint32_t low)
+static uint64_t tree_pair(uint32_t high, uint32_t low)
 {
     return (uint64_t)high << 32 | low;
 }
@@ -45,7 +45,7 @@ static uint64_t pair(uint32_t high, uint32_t low)
 /* The child of `parent` at this frame; made when new. 0 when memory ran out. */
 static uint32_t child_of(struct export_tree *tree, uint32_t parent, uint32_t frame, uint32_t thread)
 {
-    uint64_t key = pair(parent, frame);
+    uint64_t key = tree_pair(parent, frame);
     uint32_t known = frame ? base_map_find(&tree->children, key) : 0, index = (uint32_t)tree->count;
     if (known != BASE_MAP_NONE)
         return known;
@@ -96,7 +96,7 @@ static bool root_of(struct export_tree *tree, uint32_t thread, uint32_t *root)
 }
 
 /* The mark that stands outside a node's frames: 0 none, but see *failed. */
-static uint32_t mark_of(struct export_tree *tree, uint32_t node, bool *failed)
+static uint32_t tree_mark_of(struct export_tree *tree, uint32_t node, bool *failed)
 {
     const struct profile_node *nodes = tree->frames->profile->nodes;
     bool cut = nodes[node].flags & PROFILE_NODE_CUT;
@@ -109,12 +109,12 @@ static uint32_t mark_of(struct export_tree *tree, uint32_t node, bool *failed)
 }
 
 /* The branches of one node's frames below `branch`; the innermost one, or 0. */
-static uint32_t grow(struct export_tree *tree, uint32_t branch, uint32_t node, uint32_t thread)
+static uint32_t tree_grow(struct export_tree *tree, uint32_t branch, uint32_t node, uint32_t thread)
 {
     const struct profile *profile = tree->frames->profile;
     bool failed = false;
     size_t count;
-    uint32_t mark = mark_of(tree, node, &failed);
+    uint32_t mark = tree_mark_of(tree, node, &failed);
     if (mark)
         failed |= !(branch = child_of(tree, branch, mark, thread));
     const uint32_t *chain = export_frames_chain(tree->frames, profile->nodes[node].address, &count);
@@ -135,7 +135,7 @@ static uint32_t branch_of(struct export_tree *tree, uint32_t node, uint32_t thre
     uint32_t group = group_of(tree, thread), branch = BASE_MAP_NONE;
     size_t steps = 0;
     do {
-        branch = base_map_find(&tree->nodes, pair(group, node));
+        branch = base_map_find(&tree->nodes, tree_pair(group, node));
         if (branch != BASE_MAP_NONE)
             break;
         if (!base_array_room(tree->climb, steps, tree->climb_capacity))
@@ -146,8 +146,8 @@ static uint32_t branch_of(struct export_tree *tree, uint32_t node, uint32_t thre
     if (branch == BASE_MAP_NONE && !root_of(tree, thread, &branch))
         return 0;
     while (steps-- > 0) {
-        branch = grow(tree, branch, tree->climb[steps], thread);
-        if (!branch || !base_map_set(&tree->nodes, pair(group, tree->climb[steps]), branch))
+        branch = tree_grow(tree, branch, tree->climb[steps], thread);
+        if (!branch || !base_map_set(&tree->nodes, tree_pair(group, tree->climb[steps]), branch))
             return 0;
     }
     return branch;
@@ -155,12 +155,12 @@ static uint32_t branch_of(struct export_tree *tree, uint32_t node, uint32_t thre
 
 uint32_t export_tree_branch(const struct export_tree *tree, uint32_t node, uint32_t thread)
 {
-    uint32_t branch = base_map_find(&tree->nodes, pair(group_of(tree, thread), node));
+    uint32_t branch = base_map_find(&tree->nodes, tree_pair(group_of(tree, thread), node));
     return branch == BASE_MAP_NONE ? 0 : branch;
 }
 
 /* Children by parent, by counting sort. */
-static bool sort_children(struct export_tree *tree)
+static bool tree_sort_children(struct export_tree *tree)
 {
     tree->first = calloc(tree->count + 2, sizeof *tree->first);
     tree->next = calloc(tree->count + 1, sizeof *tree->next);
@@ -190,7 +190,7 @@ bool export_tree_build(struct export_tree *tree, const struct export_options *op
         if (!tree->leaf[i])
             return false;
     }
-    return sort_children(tree);
+    return tree_sort_children(tree);
 }
 
 void export_tree_free(struct export_tree *tree)

@@ -16,7 +16,7 @@
 enum { PIECE = 65536, WINDOW_GZIP = 15 + 16 };
 
 /* Room for one more piece. */
-static bool grow(uint8_t **bytes, size_t *capacity, size_t length)
+static bool file_grow(uint8_t **bytes, size_t *capacity, size_t length)
 {
     return *capacity - length >= PIECE || base_array_reserve((void **)bytes, capacity, length + PIECE, 1);
 }
@@ -41,7 +41,7 @@ static int read_whole(int fd, const char *name, struct import_file *file, struct
 }
 
 /* Large files of perf are mapped rather than read: they are gone through once. */
-static int take(int fd, const char *name, struct import_file *file, struct base_error *error)
+static int file_take(int fd, const char *name, struct import_file *file, struct base_error *error)
 {
     struct stat status;
     if (fstat(fd, &status) < 0)
@@ -72,7 +72,7 @@ struct unpacking {
 static int unpack_piece(struct unpacking *unpacking)
 {
     z_stream *stream = &unpacking->stream;
-    if (!grow(&unpacking->bytes, &unpacking->capacity, unpacking->length))
+    if (!file_grow(&unpacking->bytes, &unpacking->capacity, unpacking->length))
         return Z_MEM_ERROR;
     stream->next_out = unpacking->bytes + unpacking->length;
     stream->avail_out = PIECE;
@@ -138,7 +138,7 @@ int import_file_open(const char *path, struct import_file *file, struct base_err
     *file = (struct import_file){.descriptor = -1};
     if (fd < 0)
         return base_fail_errno(error, errno, "%s", name);
-    int result = take(fd, name, file, error);
+    int result = file_take(fd, name, file, error);
     if (path)
         close(fd);
     if (result == BASE_OK && file->size > 2 && file->bytes[0] == 0x1f && file->bytes[1] == 0x8b)

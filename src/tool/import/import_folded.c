@@ -115,7 +115,7 @@ static char take_mark(char *name)
     return mark[2];
 }
 
-static uint32_t image_of(struct folded *folded, char mark)
+static uint32_t folded_image_of(struct folded *folded, char mark)
 {
     struct profile *profile = folded->stack.profile;
     if (mark == 'k' && !folded->kernel)
@@ -153,7 +153,7 @@ static void add_frame(struct folded *folded, char *name)
     if (!mark && import_stack_mark(&folded->stack, name))
         return;
     folded->frame.name = *name ? name : "[unknown]";
-    folded->frame_image = image_of(folded, mark);
+    folded->frame_image = folded_image_of(folded, mark);
     folded->frame_flags = mark == 'k' ? PROFILE_NODE_KERNEL : 0;
 }
 
@@ -190,7 +190,7 @@ static void count(struct folded *folded, uint32_t node, uint32_t thread, double 
     profile_count(folded->stack.profile, node, thread, PROFILE_NO_CPU, folded->counter, value, samples);
 }
 
-static bool add_line(struct folded *folded, const struct line *line)
+static bool folded_add_line(struct folded *folded, const struct line *line)
 {
     uint32_t thread = 0;
     char *rest, *name;
@@ -224,7 +224,7 @@ static int read_lines(struct folded *folded, const uint8_t *bytes, size_t size, 
                              "line %zu is no folded stack: frames joined by ';', a blank, "
                              "a weight",
                              number);
-        if (line.length && !add_line(folded, &line))
+        if (line.length && !folded_add_line(folded, &line))
             return base_fail(error, BASE_ENOMEM, "out of memory");
         length += length < size;
         bytes += length;
@@ -233,7 +233,7 @@ static int read_lines(struct folded *folded, const uint8_t *bytes, size_t size, 
     return BASE_OK;
 }
 
-static void describe(const struct folded *folded)
+static void folded_describe(const struct folded *folded)
 {
     struct profile *profile = folded->stack.profile;
     const struct import_options *options = folded->options;
@@ -258,7 +258,7 @@ int import_folded(const uint8_t *bytes, size_t size, const struct import_options
         return base_fail(error, BASE_ENOMEM, "out of memory");
     int result = read_lines(&folded, bytes, size, error);
     if (result == BASE_OK)
-        describe(&folded);
+        folded_describe(&folded);
     free(folded.line);
     base_map_free(&folded.threads);
     return result;

@@ -83,7 +83,7 @@ bool import_gperftools_is(const uint8_t *bytes, size_t size)
 
 /* --- what was mapped --- */
 
-static int add_place(struct gperftools *gperftools, const struct proc_mapping *mapping)
+static int gperftools_add_place(struct gperftools *gperftools, const struct proc_mapping *mapping)
 {
     struct place *place = &gperftools->places[gperftools->place_count++];
     uint32_t kind = import_images_kind(mapping->path, mapping->start);
@@ -115,7 +115,7 @@ static int add_places(struct gperftools *gperftools, const struct proc_maps *map
         return BASE_ENOMEM;
     for (size_t i = 0; i < maps->count && result == BASE_OK; i++)
         if (maps->items[i].executable && maps->items[i].end > maps->items[i].start)
-            result = add_place(gperftools, &maps->items[i]);
+            result = gperftools_add_place(gperftools, &maps->items[i]);
     qsort(gperftools->places, gperftools->place_count, sizeof *gperftools->places, by_start);
     return result;
 }
@@ -184,7 +184,7 @@ static bool add_sample(struct gperftools *gperftools, size_t first, size_t depth
 
 /* Goes through the samples; with `add`, they are counted. Sets where the text begins. False: memory ran
  * out. */
-static bool walk(struct gperftools *gperftools, bool add, bool *corrupt)
+static bool gperftools_walk(struct gperftools *gperftools, bool add, bool *corrupt)
 {
     const struct words *words = &gperftools->words;
     size_t at = 2 + (size_t)word(words, 1);
@@ -208,13 +208,13 @@ static bool walk(struct gperftools *gperftools, bool add, bool *corrupt)
 static int import_all(struct gperftools *gperftools, struct base_error *error)
 {
     bool corrupt = false;
-    walk(gperftools, false, &corrupt);
+    gperftools_walk(gperftools, false, &corrupt);
     if (corrupt)
         return base_fail(error, BASE_EFORMAT, "it is a corrupt profile of gperftools");
     int result = read_maps(gperftools, error);
     if (result < 0)
         return result;
-    if (!walk(gperftools, true, &corrupt))
+    if (!gperftools_walk(gperftools, true, &corrupt))
         return base_fail(error, BASE_ENOMEM, "out of memory");
     profile_set_metaf(gperftools->profile, "rate_hz", "%.6g", 1e6 / (double)gperftools->period_us);
     import_images_tell(&gperftools->images);

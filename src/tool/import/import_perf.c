@@ -276,7 +276,7 @@ static void describe_rate(const struct replay *replay)
     }
 }
 
-static void tell(const struct replay *replay)
+static void perf_report(const struct replay *replay)
 {
     struct profile *profile = replay->stream.profile;
     const struct import_perf *perf = &replay->perf;
@@ -296,7 +296,7 @@ static void tell(const struct replay *replay)
                             perf->machine);
 }
 
-static void describe(const struct replay *replay)
+static void perf_describe(const struct replay *replay)
 {
     struct profile *profile = replay->stream.profile;
     const struct import_perf *perf = &replay->perf;
@@ -307,7 +307,7 @@ static void describe(const struct replay *replay)
     if (replay->last > replay->first)
         profile_set_metaf(profile, "duration_ns", "%llu", (unsigned long long)(replay->last - replay->first));
     describe_rate(replay);
-    tell(replay);
+    perf_report(replay);
 }
 
 /* --- all of it --- */
@@ -338,7 +338,7 @@ static int replay_all(struct replay *replay, struct base_error *error)
     for (size_t i = 0; i < perf->place_count; i++)
         if (!on_record(replay, import_perf_record(perf, &perf->places[i]), perf->places[i].time))
             return base_fail(error, BASE_ENOMEM, "out of memory");
-    describe(replay);
+    perf_describe(replay);
     return name_all(replay, error);
 }
 

@@ -133,7 +133,7 @@ static bool unpack(struct import_perf *perf, struct unpacking *unpacking, const 
 
 /* --- all records --- */
 
-static bool add_place(struct import_perf *perf, size_t offset, bool unpacked)
+static bool perf_file_add_place(struct import_perf *perf, size_t offset, bool unpacked)
 {
     if (!base_array_room(perf->places, perf->place_count, perf->place_capacity)) {
         perf->no_memory = true;
@@ -152,7 +152,7 @@ static bool walk_unpacked(struct import_perf *perf, struct unpacking *unpacking)
         perf->corrupt |= header.size < sizeof header;
         if (perf->corrupt || perf->unpacked.length - unpacking->walked < header.size)
             break;
-        if (header.type < USER_FIRST && !add_place(perf, unpacking->walked, true))
+        if (header.type < USER_FIRST && !perf_file_add_place(perf, unpacking->walked, true))
             return false;
         unpacking->walked += header.size;
     }
@@ -196,7 +196,7 @@ static bool take_record(struct import_perf *perf, struct unpacking *unpacking, s
     case USER_COMPRESSED2:
         return take_packed(perf, unpacking, header);
     default:
-        return header->type >= USER_FIRST || add_place(perf, at, false);
+        return header->type >= USER_FIRST || perf_file_add_place(perf, at, false);
     }
     return !perf->corrupt && !perf->no_memory;
 }
@@ -304,7 +304,7 @@ static int open_file(struct import_perf *perf, struct base_error *error)
 
 /* --- the order of time --- */
 
-static int by_time(const void *left, const void *right)
+static int perf_file_by_time(const void *left, const void *right)
 {
     const struct import_perf_place *a = left, *b = right;
     if (a->time != b->time)
@@ -322,7 +322,7 @@ static void sort_places(struct import_perf *perf)
         perf->places[i].time = last;
     }
     if (perf->place_count) /* else there may be no array */
-        qsort(perf->places, perf->place_count, sizeof *perf->places, by_time);
+        qsort(perf->places, perf->place_count, sizeof *perf->places, perf_file_by_time);
 }
 
 int import_perf_open(const uint8_t *bytes, size_t size, struct import_perf *perf, struct base_error *error)

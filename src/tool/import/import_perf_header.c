@@ -24,7 +24,7 @@ struct cursor {
     bool past;
 };
 
-static const uint8_t *take(struct cursor *cursor, uint64_t size)
+static const uint8_t *perf_header_take(struct cursor *cursor, uint64_t size)
 {
     if (size > (uint64_t)(cursor->end - cursor->at)) {
         cursor->past = true;
@@ -39,7 +39,7 @@ static const uint8_t *take(struct cursor *cursor, uint64_t size)
 static uint32_t take_u32(struct cursor *cursor)
 {
     uint32_t value = 0;
-    const uint8_t *bytes = take(cursor, sizeof value);
+    const uint8_t *bytes = perf_header_take(cursor, sizeof value);
     if (bytes)
         memcpy(&value, bytes, sizeof value);
     return value;
@@ -49,7 +49,7 @@ static uint32_t take_u32(struct cursor *cursor)
 static char *take_string(struct cursor *cursor)
 {
     uint32_t length = take_u32(cursor);
-    const uint8_t *bytes = take(cursor, length);
+    const uint8_t *bytes = perf_header_take(cursor, length);
     return bytes ? strndup((const char *)bytes, length) : NULL;
 }
 
@@ -93,10 +93,10 @@ static void read_events(struct import_perf *perf, struct cursor cursor)
 {
     uint32_t count = take_u32(&cursor), attr_size = take_u32(&cursor);
     for (uint32_t i = 0; i < count && i < perf->event_count && !cursor.past; i++) {
-        take(&cursor, attr_size);
+        perf_header_take(&cursor, attr_size);
         uint32_t ids = take_u32(&cursor);
         char *name = take_string(&cursor);
-        take(&cursor, (uint64_t)ids * 8);
+        perf_header_take(&cursor, (uint64_t)ids * 8);
         if (name)
             set_name(&perf->events[i], name);
     }
@@ -108,8 +108,8 @@ static void read_events(struct import_perf *perf, struct cursor cursor)
 void import_perf_add_build_id(struct import_perf *perf, const struct perf_event_header *header)
 {
     struct cursor cursor = {(const uint8_t *)(header + 1), (const uint8_t *)header + header->size, false};
-    take(&cursor, 4);
-    const uint8_t *id = take(&cursor, BUILD_ID_FIELD);
+    perf_header_take(&cursor, 4);
+    const uint8_t *id = perf_header_take(&cursor, BUILD_ID_FIELD);
     size_t length = (size_t)(cursor.end - cursor.at);
     if (!id || !length)
         return;
@@ -135,7 +135,7 @@ static void read_build_ids(struct import_perf *perf, struct cursor cursor)
             struct perf_event_header header;
             uint8_t bytes[UINT16_MAX + 1];
         } record;
-        const uint8_t *bytes = header.size >= sizeof header ? take(&cursor, header.size) : NULL;
+        const uint8_t *bytes = header.size >= sizeof header ? perf_header_take(&cursor, header.size) : NULL;
         if (!bytes)
             return;
         memcpy(record.bytes, bytes, header.size);

@@ -29,7 +29,7 @@ static bool open_mapping(struct import_pprof *pprof, struct import_pprof_mapping
     return mapping->opened;
 }
 
-static uint32_t image_of(struct import_pprof *pprof, const struct import_pprof_mapping *mapping)
+static uint32_t pprof_places_image_of(struct import_pprof *pprof, const struct import_pprof_mapping *mapping)
 {
     if (!mapping || mapping->kind == PROFILE_IMAGE_SPECIAL)
         return pprof->nowhere;
@@ -124,7 +124,7 @@ static uint32_t make_address(struct import_pprof *pprof, const struct import_ppr
     if (mapping && !open_mapping(pprof, mapping, address))
         return 0;
     size_t count = read_lines(pprof, location->message, levels);
-    uint32_t image = image_of(pprof, mapping);
+    uint32_t image = pprof_places_image_of(pprof, mapping);
     if (!image)
         return 0;
     address = mapping ? image_address(pprof, mapping, address) : address;

@@ -164,7 +164,7 @@ static void count_sample(struct import_pprof *pprof, const struct sample *sample
 }
 
 /* Of Tally's exports: a callee and a site. */
-static bool count_calls(struct import_pprof *pprof, const struct sample *sample, int64_t calls)
+static bool pprof_samples_count_calls(struct import_pprof *pprof, const struct sample *sample, int64_t calls)
 {
     static const char *const kinds[PROFILE_CALL_KINDS] = {"", "direct", "indirect", "tail", "entry"};
     uint32_t kind = PROFILE_CALL_KINDS;
@@ -187,7 +187,7 @@ static bool add_sample(struct import_pprof *pprof, const struct sample *sample)
 {
     for (size_t i = 0; i < pprof->type_count; i++)
         if (pprof->types[i].calls && sample->values[i])
-            return count_calls(pprof, sample, sample->values[i]);
+            return pprof_samples_count_calls(pprof, sample, sample->values[i]);
     count_sample(pprof, sample);
     return true;
 }

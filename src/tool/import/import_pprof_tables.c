@@ -77,7 +77,7 @@ static bool add_location(struct import_pprof *pprof, struct import_proto message
     return import_pprof_remember(pprof, &pprof->location_of, numbers[1], pprof->location_count++);
 }
 
-static bool add_function(struct import_pprof *pprof, struct import_proto message)
+static bool pprof_tables_add_function(struct import_pprof *pprof, struct import_proto message)
 {
     uint64_t numbers[5] = {0};
     if (!import_pprof_numbers(message, numbers, 4))
@@ -102,7 +102,7 @@ static bool add_message(struct import_pprof *pprof, const struct import_proto_fi
     case IMPORT_PPROF_LOCATION:
         return add_location(pprof, field->bytes);
     case IMPORT_PPROF_FUNCTION:
-        return add_function(pprof, field->bytes);
+        return pprof_tables_add_function(pprof, field->bytes);
     case IMPORT_PPROF_STRING:
         add_string(pprof, &field->bytes);
         return !pprof->no_memory;

@@ -132,7 +132,7 @@ static const char *last_component(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-static bool wants(const char *text, uint32_t string)
+static bool profile_wants(const char *text, uint32_t string)
 {
     return string || !text || !*text;
 }
@@ -144,7 +144,8 @@ uint32_t profile_image(struct profile *profile, uint32_t kind, const char *path,
     const char *name = path && is_file ? last_component(path) : path;
     struct profile_image image = {profile_string(profile, name), profile_string(profile, path),
                                   profile_string(profile, build_id), kind, process};
-    if (!wants(name, image.name) || !wants(path, image.path) || !wants(build_id, image.build_id))
+    if (!profile_wants(name, image.name) || !profile_wants(path, image.path) ||
+        !profile_wants(build_id, image.build_id))
         return 0;
     struct profile_table *table = &profile->self->tables[PROFILE_TABLE_IMAGES];
     if (!profile_table_room(profile, PROFILE_TABLE_IMAGES) ||
@@ -209,7 +210,7 @@ uint32_t profile_counter(struct profile *profile, const char *name, const char *
 {
     struct profile_counter counter = {profile_string(profile, name), profile_string(profile, unit), exact,
                                       combine};
-    if (!counter.name || !wants(unit, counter.unit))
+    if (!counter.name || !profile_wants(unit, counter.unit))
         return 0;
     for (uint32_t i = 1; i < profile->counter_count; i++) {
         if (profile->counters[i].name == counter.name)
@@ -290,7 +291,7 @@ uint32_t profile_function(struct profile *profile, uint32_t image, const char *n
                           uint64_t end)
 {
     struct profile_function wanted = {profile_string(profile, name), image, start, end};
-    if (!wants(name, wanted.name) || !image || image >= profile->image_count)
+    if (!profile_wants(name, wanted.name) || !image || image >= profile->image_count)
         return 0;
     struct profile_table *table = &profile->self->tables[PROFILE_TABLE_FUNCTIONS];
     if (!profile_table_room(profile, PROFILE_TABLE_FUNCTIONS) ||
@@ -319,7 +320,7 @@ uint32_t profile_inlined(struct profile *profile, const char *function, const ch
 {
     struct profile_inlined wanted = {profile_string(profile, function), profile_string(profile, file), line,
                                      outer};
-    if (!wants(function, wanted.function_name) || !wants(file, wanted.file) ||
+    if (!profile_wants(function, wanted.function_name) || !profile_wants(file, wanted.file) ||
         outer >= profile->inlined_count)
         return 0;
     struct profile_table *table = &profile->self->tables[PROFILE_TABLE_INLINED];
@@ -342,7 +343,7 @@ uint32_t profile_inlined(struct profile *profile, const char *function, const ch
 void profile_set_meta(struct profile *profile, const char *key, const char *value)
 {
     struct profile_meta meta = {profile_string(profile, key), profile_string(profile, value)};
-    if (!meta.key || !wants(value, meta.value))
+    if (!meta.key || !profile_wants(value, meta.value))
         return;
     for (size_t i = 0; i < profile->meta_count; i++) {
         if (profile->meta[i].key == meta.key) {

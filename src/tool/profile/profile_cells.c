@@ -27,7 +27,8 @@ static void mark_cell_dirty(struct profile *profile, uint32_t cell)
         self->dirty_unlisted = true;
 }
 
-static void add_to(const struct profile *profile, struct profile_cell *cell, int64_t value, uint64_t samples)
+static void cells_add_to(const struct profile *profile, struct profile_cell *cell, int64_t value,
+                         uint64_t samples)
 {
     if (profile->counters[cell->counter].combine == PROFILE_PEAK)
         cell->value = value > cell->value ? value : cell->value;
@@ -61,7 +62,7 @@ void profile_count(struct profile *profile, uint32_t node, uint32_t thread, uint
         profile_table_put(table, slot, (uint32_t)profile->cell_count++);
     }
     uint32_t cell = *slot - 1;
-    add_to(profile, &profile->cells[cell], value, samples);
+    cells_add_to(profile, &profile->cells[cell], value, samples);
     mark_cell_dirty(profile, cell);
     if (profile_node_is_folded(profile, node))
         profile_lose(profile, WIRE_LOSS_FOLDED, samples);
@@ -112,7 +113,7 @@ void profile_cells_move(struct profile *profile, const uint32_t *target)
             profile_table_put(table, slot, i++);
             continue;
         }
-        add_to(profile, &profile->cells[*slot - 1], cell->value, cell->samples);
+        cells_add_to(profile, &profile->cells[*slot - 1], cell->value, cell->samples);
         mark_cell_dirty(profile, *slot - 1);
         uint32_t listed = cell->dirty;
         *cell = profile->cells[--profile->cell_count];

@@ -10,7 +10,7 @@
 #include "profile_private.h"
 #include "wire_loss.h"
 
-static uint64_t key_of(uint32_t image, uint32_t number)
+static uint64_t coverage_key_of(uint32_t image, uint32_t number)
 {
     return (uint64_t)image << 32 | number;
 }
@@ -20,7 +20,7 @@ static bool is_image(const struct profile *profile, uint32_t image)
     return image && image < profile->image_count;
 }
 
-static void lose(struct profile *profile)
+static void coverage_lose(struct profile *profile)
 {
     profile_lose(profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
 }
@@ -39,7 +39,8 @@ static bool index_coverage(struct profile *profile)
         index->coverage_rows = 1;
     for (; index->coverage_rows < profile->coverage_count; index->coverage_rows++) {
         const struct profile_coverage *it = &profile->coverage[index->coverage_rows];
-        if (!base_map_set(&index->coverage, key_of(it->image, it->kind), (uint32_t)index->coverage_rows))
+        if (!base_map_set(&index->coverage, coverage_key_of(it->image, it->kind),
+                          (uint32_t)index->coverage_rows))
             return false;
     }
     return true;
@@ -51,12 +52,12 @@ static uint32_t coverage_row(struct profile *profile, uint32_t image, uint32_t k
     struct profile_private *self = profile->self;
     if (!index_coverage(profile))
         return 0;
-    uint32_t row = base_map_find(&self->coverage_index.coverage, key_of(image, kind));
+    uint32_t row = base_map_find(&self->coverage_index.coverage, coverage_key_of(image, kind));
     if (row != BASE_MAP_NONE)
         return row;
     row = (uint32_t)profile->coverage_count;
     if (row >= INT32_MAX || !base_array_room(profile->coverage, row, self->coverage_capacity) ||
-        !base_map_set(&self->coverage_index.coverage, key_of(image, kind), row))
+        !base_map_set(&self->coverage_index.coverage, coverage_key_of(image, kind), row))
         return 0;
     profile->coverage[profile->coverage_count++] = (struct profile_coverage){.image = image, .kind = kind};
     self->coverage_index.coverage_rows = profile->coverage_count;
@@ -84,7 +85,7 @@ void profile_set_coverage(struct profile *profile, uint32_t image, enum profile_
     if (row)
         set_row(profile, row, found, counted);
     else
-        lose(profile);
+        coverage_lose(profile);
 }
 
 /* --- left alone --- */
@@ -96,7 +97,7 @@ static bool index_left(struct profile *profile)
         index->left_rows = 1;
     for (; index->left_rows < profile->left_count; index->left_rows++) {
         const struct profile_left *it = &profile->left[index->left_rows];
-        if (!base_map_set(&index->left, key_of(it->image, it->code), (uint32_t)index->left_rows))
+        if (!base_map_set(&index->left, coverage_key_of(it->image, it->code), (uint32_t)index->left_rows))
             return false;
     }
     return true;
@@ -107,7 +108,7 @@ static bool add_left(struct profile *profile, const struct profile_left *left)
     struct profile_private *self = profile->self;
     size_t row = profile->left_count;
     if (row >= INT32_MAX || !base_array_room(profile->left, row, self->left_capacity) ||
-        !base_map_set(&self->coverage_index.left, key_of(left->image, left->code), (uint32_t)row))
+        !base_map_set(&self->coverage_index.left, coverage_key_of(left->image, left->code), (uint32_t)row))
         return false;
     profile->left[profile->left_count++] = *left;
     self->coverage_index.left_rows = profile->left_count;
@@ -121,15 +122,15 @@ void profile_set_left(struct profile *profile, uint32_t image, uint32_t code, co
         return;
     struct profile_left wanted = {.image = image, .code = code, .count = at_most(count, INT64_MAX)};
     bool known = index_left(profile);
-    uint32_t row = base_map_find(&profile->self->coverage_index.left, key_of(image, code));
+    uint32_t row = base_map_find(&profile->self->coverage_index.left, coverage_key_of(image, code));
     if (known && row == BASE_MAP_NONE && !count)
         return;
     wanted.reason = profile_string(profile, reason);
     if (!known || (reason && *reason && !wanted.reason)) {
-        lose(profile);
+        coverage_lose(profile);
     } else if (row == BASE_MAP_NONE) {
         if (!add_left(profile, &wanted))
-            lose(profile);
+            coverage_lose(profile);
     } else if (profile->left[row].count != wanted.count || profile->left[row].reason != wanted.reason) {
         profile->left[row] = wanted;
         profile_marks_set(&profile->self->left, row);
@@ -214,7 +215,7 @@ void profile_set_uncovered(struct profile *profile, uint32_t image, uint64_t add
 {
     struct profile_uncovered wanted = {.address = address, .image = image};
     if (is_image(profile, image) && !set_uncovered(profile, &wanted, name, reason))
-        lose(profile);
+        coverage_lose(profile);
 }
 
 /* --- its index --- */

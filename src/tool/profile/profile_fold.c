@@ -72,7 +72,7 @@ static bool is_folded(const struct profile *profile, uint32_t node)
     return profile->nodes[node].address == profile->folded_address;
 }
 
-static void measure(struct fold *fold)
+static void fold_measure(struct fold *fold)
 {
     const struct profile *profile = fold->profile;
     for (size_t i = 0; i < profile->cell_count; i++)
@@ -222,7 +222,7 @@ static bool free_room(struct profile *profile)
 
 /* Blocks of the timeline written so far name nodes as they are now; the block made here says what becomes of
  * them. */
-static bool describe(struct fold *fold, struct profile_block **block)
+static bool fold_describe(struct fold *fold, struct profile_block **block)
 {
     *block = NULL;
     if (!fold->profile->self->timeline.used)
@@ -240,8 +240,8 @@ static bool fold_coldest(struct fold *fold, uint32_t keep)
         fold->fate[node] = KEPT;
     if (!sort_by_depth(fold))
         return false;
-    measure(fold);
-    if (!choose_plan(fold, profile->live_nodes / 4 + 1) || !describe(fold, &block))
+    fold_measure(fold);
+    if (!choose_plan(fold, profile->live_nodes / 4 + 1) || !fold_describe(fold, &block))
         return false;
     rebuild(fold);
     profile->self->folds++;

@@ -8,7 +8,7 @@
 #include "profile_private.h"
 #include "wire_loss.h"
 
-static uint64_t key_of(uint32_t first, uint32_t second)
+static uint64_t latency_key_of(uint32_t first, uint32_t second)
 {
     return (uint64_t)first << 32 | second;
 }
@@ -19,12 +19,13 @@ static bool index_rows(struct profile *profile)
     struct profile_latency_index *index = &profile->self->latency_index;
     for (; index->rows < profile->latency_count; index->rows++) {
         const struct profile_latency *it = &profile->latencies[index->rows];
-        if (!base_map_set(&index->latencies, key_of(it->process, it->address), (uint32_t)index->rows))
+        if (!base_map_set(&index->latencies, latency_key_of(it->process, it->address), (uint32_t)index->rows))
             return false;
     }
     for (; index->bucket_rows < profile->latency_bucket_count; index->bucket_rows++) {
         const struct profile_latency_bucket *it = &profile->latency_buckets[index->bucket_rows];
-        if (!base_map_set(&index->buckets, key_of(it->latency, it->bucket), (uint32_t)index->bucket_rows))
+        if (!base_map_set(&index->buckets, latency_key_of(it->latency, it->bucket),
+                          (uint32_t)index->bucket_rows))
             return false;
     }
     return true;
@@ -36,12 +37,12 @@ uint32_t profile_latency(struct profile *profile, uint32_t process, uint32_t add
     if (!process || process >= profile->process_count || !address || address >= profile->address_count ||
         !index_rows(profile))
         return 0;
-    uint32_t row = base_map_find(&self->latency_index.latencies, key_of(process, address));
+    uint32_t row = base_map_find(&self->latency_index.latencies, latency_key_of(process, address));
     if (row != BASE_MAP_NONE)
         return row;
     row = (uint32_t)profile->latency_count;
     if (row >= INT32_MAX || !base_array_room(profile->latencies, row, self->latency_capacity) ||
-        !base_map_set(&self->latency_index.latencies, key_of(process, address), row))
+        !base_map_set(&self->latency_index.latencies, latency_key_of(process, address), row))
         return 0;
     profile->latencies[profile->latency_count++] =
         (struct profile_latency){.process = process, .address = address, .min_ns = INT64_MAX};
@@ -49,7 +50,7 @@ uint32_t profile_latency(struct profile *profile, uint32_t process, uint32_t add
     return row;
 }
 
-static uint64_t add(uint64_t sum, uint64_t more)
+static uint64_t latency_add(uint64_t sum, uint64_t more)
 {
     return more < INT64_MAX - sum ? sum + more : INT64_MAX;
 }
@@ -60,7 +61,7 @@ void profile_add_latency(struct profile *profile, uint32_t latency, uint64_t sum
     if (!latency || latency >= profile->latency_count || min_ns > max_ns || max_ns > INT64_MAX)
         return;
     struct profile_latency *it = &profile->latencies[latency];
-    it->sum_ns = add(it->sum_ns, sum_ns);
+    it->sum_ns = latency_add(it->sum_ns, sum_ns);
     it->min_ns = min_ns < it->min_ns ? min_ns : it->min_ns;
     it->max_ns = max_ns > it->max_ns ? max_ns : it->max_ns;
     profile_marks_set(&profile->self->latencies, latency);
@@ -71,12 +72,12 @@ static uint32_t bucket_row(struct profile *profile, uint32_t latency, uint32_t b
     struct profile_private *self = profile->self;
     if (!index_rows(profile))
         return 0;
-    uint32_t row = base_map_find(&self->latency_index.buckets, key_of(latency, bucket));
+    uint32_t row = base_map_find(&self->latency_index.buckets, latency_key_of(latency, bucket));
     if (row != BASE_MAP_NONE)
         return row;
     row = (uint32_t)profile->latency_bucket_count;
     if (row >= INT32_MAX || !base_array_room(profile->latency_buckets, row, self->latency_bucket_capacity) ||
-        !base_map_set(&self->latency_index.buckets, key_of(latency, bucket), row))
+        !base_map_set(&self->latency_index.buckets, latency_key_of(latency, bucket), row))
         return 0;
     profile->latency_buckets[profile->latency_bucket_count++] =
         (struct profile_latency_bucket){.latency = latency, .bucket = bucket};
@@ -92,7 +93,7 @@ bool profile_add_latency_calls(struct profile *profile, uint32_t latency, uint32
     if (!row)
         return false;
     struct profile_latency_bucket *it = &profile->latency_buckets[row];
-    it->calls = add(it->calls, calls);
+    it->calls = latency_add(it->calls, calls);
     profile_marks_set(&profile->self->latency_buckets, row);
     return true;
 }
@@ -109,7 +110,7 @@ uint64_t profile_latency_calls(const struct profile_latency_sum *sum)
 {
     uint64_t calls = 0;
     for (uint32_t i = 0; i < WIRE_LATENCY_BUCKETS; i++)
-        calls = add(calls, sum->buckets[i]);
+        calls = latency_add(calls, sum->buckets[i]);
     return calls;
 }
 
@@ -127,15 +128,15 @@ uint64_t profile_latency_at(const struct profile_latency_sum *sum, unsigned perm
     return 0;
 }
 
-static int by_address(const void *left, const void *right)
+static int latency_by_address(const void *left, const void *right)
 {
     const struct profile_latency_sum *a = left, *b = right;
     return (a->address > b->address) - (a->address < b->address);
 }
 
-static void add_to(struct profile_latency_sum *sum, const struct profile_latency *it)
+static void latency_add_to(struct profile_latency_sum *sum, const struct profile_latency *it)
 {
-    sum->sum_ns = add(sum->sum_ns, it->sum_ns);
+    sum->sum_ns = latency_add(sum->sum_ns, it->sum_ns);
     sum->min_ns = it->min_ns < sum->min_ns ? it->min_ns : sum->min_ns;
     sum->max_ns = it->max_ns > sum->max_ns ? it->max_ns : sum->max_ns;
 }
@@ -148,7 +149,7 @@ static size_t list(const struct profile *profile, const bool *processes, struct 
         if (!processes || processes[profile->latencies[i].process])
             sums[count++] =
                 (struct profile_latency_sum){.address = profile->latencies[i].address, .min_ns = INT64_MAX};
-    qsort(sums, count, sizeof *sums, by_address);
+    qsort(sums, count, sizeof *sums, latency_by_address);
     for (size_t i = 0; i < count; i++)
         if (!i || sums[i].address != sums[kept - 1].address)
             sums[kept++] = sums[i];
@@ -171,13 +172,14 @@ int profile_latency_sums(const struct profile *profile, const bool *processes,
         const struct profile_latency_sum key = {.address = it->address};
         if (processes && !processes[it->process])
             continue;
-        of[i] = bsearch(&key, sums, *count, sizeof *sums, by_address);
-        add_to(of[i], it);
+        of[i] = bsearch(&key, sums, *count, sizeof *sums, latency_by_address);
+        latency_add_to(of[i], it);
     }
     for (size_t i = 1; i < profile->latency_bucket_count; i++) {
         const struct profile_latency_bucket *it = &profile->latency_buckets[i];
         if (of[it->latency])
-            of[it->latency]->buckets[it->bucket] = add(of[it->latency]->buckets[it->bucket], it->calls);
+            of[it->latency]->buckets[it->bucket] =
+                latency_add(of[it->latency]->buckets[it->bucket], it->calls);
     }
     free(of);
     *made = sums;

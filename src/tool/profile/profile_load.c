@@ -28,7 +28,7 @@ struct loader {
 
 enum { ROWS_BETWEEN_TELLING = 4096 };
 
-static void tell(struct loader *loader)
+static void load_report(struct loader *loader)
 {
     if (loader->watch && ++loader->done % ROWS_BETWEEN_TELLING == 0)
         loader->watch(loader->context, loader->done,
@@ -90,7 +90,7 @@ static void load_table(struct loader *loader, const char *sql, void **items, siz
     int code;
     while (!loader->corrupt && !loader->no_memory && (code = sqlite3_step(row)) == SQLITE_ROW) {
         int64_t id = sqlite3_column_int64(row, 0);
-        tell(loader);
+        load_report(loader);
         if (!items || extend(loader, items, count, capacity, size, id))
             load(loader, row, (size_t)id);
     }

@@ -76,7 +76,7 @@ static void find_start(struct finish *finish, const char *key)
 }
 
 /* What somebody has to say is said, with who says it. */
-static void join(struct finish *finish, const char *key)
+static void merge_finish_join(struct finish *finish, const char *key)
 {
     struct base_text text = {0};
     for (uint32_t i = 1; i <= finish->origins; i++) {
@@ -95,7 +95,7 @@ static void settle_absent(struct finish *finish, const char *key)
     for (uint32_t i = 1; i <= finish->origins; i++)
         if (!value_of(finish, i, key))
             return;
-    join(finish, key);
+    merge_finish_join(finish, key);
 }
 
 static void keep_if_alike(struct finish *finish, const char *key)
@@ -138,7 +138,7 @@ static void settle(struct finish *finish, const char *key)
     else if (!strcmp(key, "throws_absent"))
         settle_absent(finish, key);
     else if (length > 7 && !strcmp(key + length - 7, "_notice"))
-        join(finish, key);
+        merge_finish_join(finish, key);
     else
         keep_if_alike(finish, key);
 }

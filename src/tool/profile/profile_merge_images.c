@@ -20,7 +20,8 @@ static bool index_functions(struct profile_merge *merge)
 
 /* Do the functions that both name lie at the same distance everywhere? Without any, nothing says that they
  * do. */
-static bool fits(const struct profile_merge *merge, uint32_t from, uint32_t into, uint64_t *slide)
+static bool merge_images_fits(const struct profile_merge *merge, uint32_t from, uint32_t into,
+                              uint64_t *slide)
 {
     const uint64_t page = 4096;
     bool kernel = merge->from->images[from].kind == PROFILE_IMAGE_KERNEL, any = false;
@@ -55,7 +56,8 @@ static bool find_image(struct profile_merge *merge, uint32_t index)
         if (other->kind != it->kind || !same_text(merge, it->build_id, other->build_id))
             continue;
         *match = (struct profile_merge_image){.image = i, .guessed = !it->build_id};
-        if (it->build_id || (same_text(merge, it->path, other->path) && fits(merge, index, i, &match->slide)))
+        if (it->build_id ||
+            (same_text(merge, it->path, other->path) && merge_images_fits(merge, index, i, &match->slide)))
             return true;
     }
     return false;

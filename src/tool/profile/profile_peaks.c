@@ -5,7 +5,7 @@
 #include "profile_private.h"
 #include "wire_loss.h"
 
-static uint64_t key_of(uint32_t process, uint32_t counter)
+static uint64_t peaks_key_of(uint32_t process, uint32_t counter)
 {
     return (uint64_t)process << 32 | counter;
 }
@@ -18,7 +18,8 @@ static bool index_rows(struct profile *profile)
         self->peaks_indexed = 1;
     for (; self->peaks_indexed < profile->peak_count; self->peaks_indexed++) {
         const struct profile_peak *it = &profile->peaks[self->peaks_indexed];
-        if (!base_map_set(&self->peak_rows, key_of(it->process, it->counter), (uint32_t)self->peaks_indexed))
+        if (!base_map_set(&self->peak_rows, peaks_key_of(it->process, it->counter),
+                          (uint32_t)self->peaks_indexed))
             return false;
     }
     return true;
@@ -30,12 +31,12 @@ static uint32_t row_of(struct profile *profile, uint32_t process, uint32_t count
     struct profile_private *self = profile->self;
     if (!index_rows(profile))
         return 0;
-    uint32_t row = base_map_find(&self->peak_rows, key_of(process, counter));
+    uint32_t row = base_map_find(&self->peak_rows, peaks_key_of(process, counter));
     if (row != BASE_MAP_NONE)
         return row;
     row = (uint32_t)profile->peak_count;
     if (row >= INT32_MAX || !base_array_room(profile->peaks, row, self->peak_capacity) ||
-        !base_map_set(&self->peak_rows, key_of(process, counter), row))
+        !base_map_set(&self->peak_rows, peaks_key_of(process, counter), row))
         return 0;
     profile->peaks[profile->peak_count++] = (struct profile_peak){.process = process, .counter = counter};
     self->peaks_indexed = profile->peak_count;

@@ -28,7 +28,7 @@ uint64_t profile_store_size(const struct profile_store *store)
 
 /* --- rows --- */
 
-static bool run(sqlite3_stmt *statement)
+static bool store_run(sqlite3_stmt *statement)
 {
     int result = sqlite3_step(statement);
     sqlite3_reset(statement);
@@ -36,18 +36,18 @@ static bool run(sqlite3_stmt *statement)
 }
 
 /* Binds `count` whole numbers from the first parameter on, and runs. */
-static bool put(struct profile_store *store, enum profile_store_statement which, const int64_t *values,
-                int count)
+static bool store_put(struct profile_store *store, enum profile_store_statement which, const int64_t *values,
+                      int count)
 {
     sqlite3_stmt *statement = store->statements[which];
     for (int i = 0; i < count; i++)
         sqlite3_bind_int64(statement, i + 1, values[i]);
-    return run(statement);
+    return store_run(statement);
 }
 
 #define PUT(store, which, ...)                                                                               \
-    put(store, which, (const int64_t[]){__VA_ARGS__},                                                        \
-        sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+    store_put(store, which, (const int64_t[]){__VA_ARGS__},                                                  \
+              sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 static bool put_image(struct profile_store *store, const struct profile *profile, size_t row)
 {
@@ -195,7 +195,7 @@ static bool put_strings(struct profile_store *store, const struct profile *profi
     sqlite3_stmt *statement = store->statements[PROFILE_STORE_PUT_STRING];
     for (size_t i = store->strings ? store->strings : 1; i < profile->self->strings.count; i++) {
         if (sqlite3_bind_int64(statement, 1, (int64_t)i) ||
-            !put_text(statement, 2, profile_text(profile, (uint32_t)i)) || !run(statement))
+            !put_text(statement, 2, profile_text(profile, (uint32_t)i)) || !store_run(statement))
             return false;
     }
     return true;
@@ -206,7 +206,7 @@ static bool put_meta(struct profile_store *store, const struct profile *profile)
     sqlite3_stmt *statement = store->statements[PROFILE_STORE_PUT_META];
     for (size_t i = 0; profile->self->meta_changed && i < profile->meta_count; i++) {
         if (!put_text(statement, 1, profile_text(profile, profile->meta[i].key)) ||
-            !put_text(statement, 2, profile_text(profile, profile->meta[i].value)) || !run(statement))
+            !put_text(statement, 2, profile_text(profile, profile->meta[i].value)) || !store_run(statement))
             return false;
     }
     return true;
@@ -221,7 +221,7 @@ static bool put_losses(struct profile_store *store, const struct profile *profil
         sqlite3_bind_int64(statement, 1, i);
         sqlite3_bind_int64(statement, 3, (int64_t)profile->losses[i]);
         const char *text = profile_loss_text(i);
-        if (!put_text(statement, 2, text ? text : "unknown") || !run(statement))
+        if (!put_text(statement, 2, text ? text : "unknown") || !store_run(statement))
             return false;
     }
     return true;
@@ -256,7 +256,7 @@ static bool put_blocks(struct profile_store *store, const struct profile *profil
         for (int i = 0; i < 5; i++)
             sqlite3_bind_int64(statement, i + 1, values[i]);
         sqlite3_bind_blob64(statement, 6, block->bytes, block->length, SQLITE_STATIC);
-        if (!run(statement))
+        if (!store_run(statement))
             return false;
     }
     return true;

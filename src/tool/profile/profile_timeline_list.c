@@ -11,7 +11,7 @@ struct reading {
     bool no_memory;
 };
 
-static bool take(void *context, const struct profile_timeline_sample *sample)
+static bool timeline_list_take(void *context, const struct profile_timeline_sample *sample)
 {
     struct reading *reading = context;
     const struct profile *profile = reading->profile;
@@ -36,7 +36,7 @@ static int order(uint64_t one, uint64_t two)
     return (one > two) - (one < two);
 }
 
-static int by_time(const void *left, const void *right)
+static int timeline_list_by_time(const void *left, const void *right)
 {
     const struct profile_timeline_item *a = left, *b = right;
     int result = order(a->time_ns, b->time_ns);
@@ -68,7 +68,7 @@ static struct sum *sum_threads(const struct profile *profile)
     return sums;
 }
 
-static bool weigh(const struct profile *profile, struct profile_timeline_list *list)
+static bool timeline_list_weigh(const struct profile *profile, struct profile_timeline_list *list)
 {
     struct sum *sums = sum_threads(profile);
     for (size_t i = 0; sums && i < list->count; i++) {
@@ -85,15 +85,15 @@ int profile_timeline_read(const char *path, const struct profile *profile, struc
 {
     struct reading reading = {.profile = profile, .list = list};
     *list = (struct profile_timeline_list){0};
-    int result = profile_timeline_each(path, take, &reading, error);
-    if (result >= 0 && (reading.no_memory || !weigh(profile, list)))
+    int result = profile_timeline_each(path, timeline_list_take, &reading, error);
+    if (result >= 0 && (reading.no_memory || !timeline_list_weigh(profile, list)))
         result = base_fail(error, BASE_ENOMEM, "out of memory for the timeline");
     if (result < 0) {
         profile_timeline_list_free(list);
         return result;
     }
     if (list->count)
-        qsort(list->items, list->count, sizeof *list->items, by_time);
+        qsort(list->items, list->count, sizeof *list->items, timeline_list_by_time);
     return BASE_OK;
 }
 

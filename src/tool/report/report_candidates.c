@@ -94,7 +94,8 @@ struct candidates {
 };
 
 /* Callees are in the total, and a stack counts once however often the function recurs in it. */
-static bool enter(void *context, struct view_frame *frames, size_t depth, const struct view_figure *total)
+static bool candidates_enter(void *context, struct view_frame *frames, size_t depth,
+                             const struct view_figure *total)
 {
     struct candidates *self = context;
     uint32_t entity = frames[depth - 1].entity;
@@ -108,13 +109,14 @@ static bool enter(void *context, struct view_frame *frames, size_t depth, const 
     return true;
 }
 
-static void leave(void *context, struct view_frame *frames, size_t depth)
+static void candidates_leave(void *context, struct view_frame *frames, size_t depth)
 {
     struct candidates *self = context;
     self->sums[frames[depth - 1].entity].active--;
 }
 
-static bool leaf(void *context, struct view_frame *frames, size_t depth, const struct view_figure *self)
+static bool candidates_leaf(void *context, struct view_frame *frames, size_t depth,
+                            const struct view_figure *self)
 {
     struct candidates *candidates = context;
     view_select_add(&candidates->context->selection, &candidates->sums[frames[depth - 1].entity].self, self);
@@ -163,7 +165,7 @@ static int best_first(const void *a, const void *b, void *context)
 }
 
 /* What is too small goes to the end; the rest keeps its order. */
-static void put_in_order(struct candidates *self, struct list *list)
+static void candidates_put_in_order(struct candidates *self, struct list *list)
 {
     const struct view_context *context = self->context;
     size_t most = context->options->limit_rows ? context->options->limit_rows : list->count;
@@ -178,10 +180,11 @@ static void put_in_order(struct candidates *self, struct list *list)
     }
 }
 
-static int gather(struct candidates *self)
+static int candidates_gather(struct candidates *self)
 {
     struct view_context *context = self->context;
-    struct view_visitor visitor = {.enter = enter, .leave = leave, .leaf = leaf, .context = self};
+    struct view_visitor visitor = {
+        .enter = candidates_enter, .leave = candidates_leave, .leaf = candidates_leaf, .context = self};
     if (!view_entity_init(&self->entities, context->profile, VIEW_DETAIL_FUNCTION))
         return view_memory(context);
     int code = view_walk(context->profile, &context->nodes, &self->entities, &visitor, context->error);
@@ -192,8 +195,8 @@ static int gather(struct candidates *self)
             code = view_memory(context);
     if (code)
         return code;
-    put_in_order(self, &self->known);
-    put_in_order(self, &self->unknown);
+    candidates_put_in_order(self, &self->known);
+    candidates_put_in_order(self, &self->unknown);
     return 0;
 }
 
@@ -209,7 +212,7 @@ static void paragraph(const struct candidates *self, struct base_text *words)
     base_text_clear(words);
 }
 
-static void add_time(const struct candidates *self, struct base_text *out, double nanoseconds)
+static void candidates_add_time(const struct candidates *self, struct base_text *out, double nanoseconds)
 {
     view_text_time(out, (int64_t)fmin(fmax(nanoseconds, 0), 9e18), self->context->options->ascii);
 }
@@ -231,7 +234,7 @@ static void add_assumption(const struct candidates *self, struct base_text *word
                       "each call of a function takes no time at all, with all it calls (no --speedup)");
     if (assumption->invoke_ns > 0) {
         base_text_add(words, ", and invoking it costs ");
-        add_time(self, words, assumption->invoke_ns);
+        candidates_add_time(self, words, assumption->invoke_ns);
     } else {
         base_text_add(words, ", and invoking it costs nothing (no --invoke-cost)");
     }
@@ -251,7 +254,7 @@ static void add_whole(const struct candidates *self, struct base_text *words)
 {
     double busy = busy_cpus(self);
     base_text_add(words, "whole program: ");
-    add_time(self, words, (double)self->context->selection.taken.value);
+    candidates_add_time(self, words, (double)self->context->selection.taken.value);
     base_text_addf(words, " of %s, all threads together%s; 2x means half of it.",
                    self->context->selection.name,
                    self->assumption.parallel ? ", taken as if one had run at a time" : "");
@@ -310,7 +313,7 @@ static void print_assumptions(const struct candidates *self)
 
 /* --- rows --- */
 
-static bool is_wide(const struct candidates *self)
+static bool candidates_is_wide(const struct candidates *self)
 {
     return !self->context->width || self->context->width >= NARROW;
 }
@@ -443,8 +446,8 @@ static void remark_text(const struct candidates *self, const struct candidate *c
     }
 }
 
-static void add_words(const struct candidates *self, struct view_table *table, struct base_text *words,
-                      enum view_style style)
+static void candidates_add_words(const struct candidates *self, struct view_table *table,
+                                 struct base_text *words, enum view_style style)
 {
     if (words->length)
         view_table_words(table, 0, WORDS_INDENT, base_text_string(words), style,
@@ -459,7 +462,7 @@ static void add_story(const struct candidates *self, struct view_table *table,
                       const struct candidate *candidate)
 {
     struct base_text words = {0};
-    if (!is_wide(self)) {
+    if (!candidates_is_wide(self)) {
         view_calls_text(&words, &candidate->called, self->context->options->ascii);
         base_text_add(&words, candidate->called.calls == 1 ? " call of " : " calls, each ");
         each_text(self, candidate, &words);
@@ -468,10 +471,10 @@ static void add_story(const struct candidates *self, struct view_table *table,
     if (!has_callers_column(self)) {
         base_text_add(&words, "called by ");
         callers_text(self, candidate, &words);
-        add_words(self, table, &words, VIEW_DIM);
+        candidates_add_words(self, table, &words, VIEW_DIM);
     }
     remark_text(self, candidate, &words);
-    add_words(self, table, &words, VIEW_PLAIN);
+    candidates_add_words(self, table, &words, VIEW_PLAIN);
     base_text_free(&words);
 }
 
@@ -482,7 +485,7 @@ static void add_known(const struct candidates *self, struct view_table *table,
     struct base_text text = {0};
     add_bound(self, table, &candidate->bound);
     view_share_cell(context, table, &candidate->total);
-    if (is_wide(self)) {
+    if (candidates_is_wide(self)) {
         view_calls_text(&text, &candidate->called, context->options->ascii);
         view_table_cell(table, base_text_string(&text), false);
         base_text_clear(&text);
@@ -491,7 +494,7 @@ static void add_known(const struct candidates *self, struct view_table *table,
         base_text_clear(&text);
     }
     view_name_cell(context, table, &self->entities, candidate->entity, false);
-    if (is_wide(self)) {
+    if (candidates_is_wide(self)) {
         view_image_cell(context, table, &self->entities, candidate->entity);
     }
     if (has_callers_column(self)) {
@@ -504,7 +507,8 @@ static void add_known(const struct candidates *self, struct view_table *table,
     add_story(self, table, candidate);
 }
 
-static void add_hidden(const struct candidates *self, struct view_table *table, const struct list *list)
+static void candidates_add_hidden(const struct candidates *self, struct view_table *table,
+                                  const struct list *list)
 {
     struct base_text words = {0};
     if (list->count == list->shown)
@@ -512,7 +516,7 @@ static void add_hidden(const struct candidates *self, struct view_table *table, 
     base_text_add(&words, "(");
     view_below_text(self->context, list->count - list->shown, "function", "functions", list->past, &words);
     base_text_add(&words, ")");
-    add_words(self, table, &words, VIEW_DIM);
+    candidates_add_words(self, table, &words, VIEW_DIM);
     base_text_free(&words);
 }
 
@@ -522,19 +526,19 @@ static void print_known(struct candidates *self)
     struct view_table_form form = view_form(self->context);
     view_table_add_column(&table, "whole program at best", VIEW_LEFT, VIEW_FIXED);
     view_table_add_column(&table, "share of time", VIEW_RIGHT_TITLE_LEFT, VIEW_FIXED);
-    if (is_wide(self)) {
+    if (candidates_is_wide(self)) {
         view_table_add_column(&table, "calls", VIEW_RIGHT, VIEW_FIXED);
         view_table_add_column(&table, "each", VIEW_RIGHT, VIEW_FIXED);
     }
     view_table_add_column(&table, "function", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
-    if (is_wide(self)) {
+    if (candidates_is_wide(self)) {
         view_table_add_column(&table, "image", VIEW_LEFT, VIEW_FLEXIBLE);
     }
     if (has_callers_column(self))
         view_table_add_column(&table, "callers", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
     for (size_t i = 0; i < self->known.shown; i++)
         add_known(self, &table, &self->known.items[i]);
-    add_hidden(self, &table, &self->known);
+    candidates_add_hidden(self, &table, &self->known);
     view_table_print(&table, &form, self->context->out);
     view_table_free(&table);
 }
@@ -546,23 +550,23 @@ static void print_unknown(struct candidates *self)
     view_table_add_column(&table, "whole program at best", VIEW_LEFT, VIEW_FIXED);
     view_table_add_column(&table, "share of time", VIEW_RIGHT_TITLE_LEFT, VIEW_FIXED);
     view_table_add_column(&table, "function", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
-    if (is_wide(self))
+    if (candidates_is_wide(self))
         view_table_add_column(&table, "image", VIEW_LEFT, VIEW_FLEXIBLE);
     for (size_t i = 0; i < self->unknown.shown; i++) {
         const struct candidate *candidate = &self->unknown.items[i];
         add_bound(self, &table, &candidate->bound);
         view_share_cell(self->context, &table, &candidate->total);
         view_name_cell(self->context, &table, &self->entities, candidate->entity, false);
-        if (is_wide(self))
+        if (candidates_is_wide(self))
             view_image_cell(self->context, &table, &self->entities, candidate->entity);
         view_table_row(&table, VIEW_PLAIN);
     }
-    add_hidden(self, &table, &self->unknown);
+    candidates_add_hidden(self, &table, &self->unknown);
     view_table_print(&table, &form, self->context->out);
     view_table_free(&table);
 }
 
-static void print_text(struct candidates *self)
+static void candidates_print_text(struct candidates *self)
 {
     struct base_text words = {0};
     print_assumptions(self);
@@ -640,7 +644,7 @@ static void json_list(struct candidates *self, const char *key, const struct lis
     base_json_end(json, ']');
 }
 
-static void print_json(struct candidates *self)
+static void candidates_print_json(struct candidates *self)
 {
     struct base_json *json = self->context->json;
     const struct report_assumption *assumption = &self->assumption;
@@ -679,11 +683,11 @@ int report_candidates(struct view_context *context)
         .context = context, .assumption = {options->speedup, (double)options->invoke_ns, options->parallel}};
     int code = check_counter(context);
     if (!code)
-        code = gather(&self);
+        code = candidates_gather(&self);
     if (!code && context->json)
-        print_json(&self);
+        candidates_print_json(&self);
     else if (!code)
-        print_text(&self);
+        candidates_print_text(&self);
     view_calls_free(&self.calls);
     view_entity_free(&self.entities);
     free(self.sums);

@@ -45,7 +45,7 @@ struct coverage {
 
 /* --- gathering --- */
 
-static struct image *image_of(struct coverage *self, uint32_t image)
+static struct image *coverage_image_of(struct coverage *self, uint32_t image)
 {
     uint32_t known = base_map_find(&self->places, image);
     if (known != BASE_MAP_NONE)
@@ -57,13 +57,13 @@ static struct image *image_of(struct coverage *self, uint32_t image)
     return &self->images[self->image_count++];
 }
 
-static bool takes(const struct coverage *self, uint32_t image)
+static bool coverage_takes(const struct coverage *self, uint32_t image)
 {
     const bool *images = self->context->selection.images;
     return !images || images[image];
 }
 
-static uint64_t add(uint64_t one, uint64_t two)
+static uint64_t coverage_add(uint64_t one, uint64_t two)
 {
     uint64_t sum;
     return __builtin_add_overflow(one, two, &sum) ? UINT64_MAX : sum;
@@ -74,14 +74,14 @@ static bool gather_parts(struct coverage *self)
     const struct profile *profile = self->context->profile;
     for (size_t i = 1; i < profile->coverage_count; i++) {
         const struct profile_coverage *it = &profile->coverage[i];
-        struct image *image = takes(self, it->image) ? image_of(self, it->image) : NULL;
-        if (!image && takes(self, it->image))
+        struct image *image = coverage_takes(self, it->image) ? coverage_image_of(self, it->image) : NULL;
+        if (!image && coverage_takes(self, it->image))
             return false;
         if (!image)
             continue;
         image->parts[it->kind] = (struct part){it->found, it->counted};
-        self->all.parts[it->kind].found = add(self->all.parts[it->kind].found, it->found);
-        self->all.parts[it->kind].counted = add(self->all.parts[it->kind].counted, it->counted);
+        self->all.parts[it->kind].found = coverage_add(self->all.parts[it->kind].found, it->found);
+        self->all.parts[it->kind].counted = coverage_add(self->all.parts[it->kind].counted, it->counted);
     }
     return true;
 }
@@ -90,7 +90,7 @@ static bool gather_parts(struct coverage *self)
 static struct reason *add_reason(struct coverage *self, const struct reason *reason)
 {
     uint64_t key = (uint64_t)reason->image << 32 | reason->text;
-    if (!image_of(self, reason->image) ||
+    if (!coverage_image_of(self, reason->image) ||
         !base_array_room(self->reasons, self->reason_count, self->reason_capacity))
         return NULL;
     if (base_map_find(&self->known, key) == BASE_MAP_NONE &&
@@ -108,7 +108,7 @@ static bool gather_left(struct coverage *self)
     for (size_t i = 1; i < profile->left_count; i++) {
         const struct profile_left *it = &profile->left[i];
         struct reason reason = {.image = it->image, .code = it->code, .text = it->reason, .count = it->count};
-        if (it->count && takes(self, it->image) && !add_reason(self, &reason))
+        if (it->count && coverage_takes(self, it->image) && !add_reason(self, &reason))
             return false;
     }
     return true;
@@ -121,9 +121,9 @@ static size_t most_names(const struct view_options *options)
     return options->limit_rows ? options->limit_rows : REPORT_COVERAGE_NAMES;
 }
 
-static bool add_function(struct coverage *self, const struct profile_uncovered *it, uint32_t row)
+static bool coverage_add_function(struct coverage *self, const struct profile_uncovered *it, uint32_t row)
 {
-    struct image *image = image_of(self, it->image);
+    struct image *image = coverage_image_of(self, it->image);
     if (!image)
         return false;
     if (++image->rows > most_names(self->context->options))
@@ -149,13 +149,13 @@ static bool gather_functions(struct coverage *self)
     self->next = calloc(profile->uncovered_count + 1, sizeof *self->next);
     for (size_t i = 1; self->next && i < profile->uncovered_count; i++) {
         const struct profile_uncovered *it = &profile->uncovered[i];
-        if (takes(self, it->image) && !add_function(self, it, (uint32_t)i))
+        if (coverage_takes(self, it->image) && !coverage_add_function(self, it, (uint32_t)i))
             return false;
     }
     return self->next != NULL;
 }
 
-static const char *name_of(const struct coverage *self, uint32_t image)
+static const char *coverage_name_of(const struct coverage *self, uint32_t image)
 {
     const struct profile *profile = self->context->profile;
     return profile_text(profile, profile->images[image].name);
@@ -167,7 +167,7 @@ static int by_sites(const void *a, const void *b, void *context)
     uint64_t p = x->parts[PROFILE_COVERAGE_SITES].found, q = y->parts[PROFILE_COVERAGE_SITES].found;
     if (p != q)
         return p > q ? -1 : 1;
-    int order = strcmp(name_of(context, x->image), name_of(context, y->image));
+    int order = strcmp(coverage_name_of(context, x->image), coverage_name_of(context, y->image));
     return order ? order : (x->image > y->image) - (x->image < y->image);
 }
 
@@ -185,7 +185,7 @@ static int by_image(const void *a, const void *b, void *context)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-static bool sort(struct coverage *self)
+static bool coverage_sort(struct coverage *self)
 {
     if (self->image_count)
         qsort_r(self->images, self->image_count, sizeof *self->images, by_sites, self);
@@ -220,15 +220,15 @@ static bool has_callee(const struct profile *profile, const struct profile_edge 
 }
 
 /* Calls of all kinds, and of them indirect ones, and ones of which nobody can say whom they called. */
-static void count_calls(const struct profile *profile, struct part *indirect, struct part *nameless)
+static void coverage_count_calls(const struct profile *profile, struct part *indirect, struct part *nameless)
 {
     for (size_t i = 1; i < profile->edge_count; i++) {
         const struct profile_edge *edge = &profile->edges[i];
-        indirect->found = nameless->found = add(indirect->found, edge->calls);
+        indirect->found = nameless->found = coverage_add(indirect->found, edge->calls);
         if (edge->kind == PROFILE_CALL_INDIRECT)
-            indirect->counted = add(indirect->counted, edge->calls);
+            indirect->counted = coverage_add(indirect->counted, edge->calls);
         if (!has_callee(profile, edge))
-            nameless->counted = add(nameless->counted, edge->calls);
+            nameless->counted = coverage_add(nameless->counted, edge->calls);
     }
 }
 
@@ -294,7 +294,7 @@ static void add_sums(struct coverage *self, struct base_text *words)
 {
     const struct part *parts = self->all.parts;
     struct part indirect = {0, 0}, nameless = {0, 0};
-    count_calls(self->context->profile, &indirect, &nameless);
+    coverage_count_calls(self->context->profile, &indirect, &nameless);
     base_text_add(words, "Calls:");
     if (!parts[PROFILE_COVERAGE_SITES].found && !parts[PROFILE_COVERAGE_FUNCTIONS].found)
         add_no_coverage(self->context, words);
@@ -372,7 +372,7 @@ static void print_images(struct coverage *self)
     }
     for (size_t i = 0; i < self->image_count; i++) {
         const struct image *image = &self->images[i];
-        view_table_cell(&table, name_of(self, image->image), context->options->ascii);
+        view_table_cell(&table, coverage_name_of(self, image->image), context->options->ascii);
         part_cells(context, &table, &image->parts[PROFILE_COVERAGE_SITES]);
         part_cells(context, &table, &image->parts[PROFILE_COVERAGE_INDIRECT]);
         part_cells(context, &table, &image->parts[PROFILE_COVERAGE_FUNCTIONS]);
@@ -385,7 +385,8 @@ static void print_images(struct coverage *self)
     view_table_free(&table);
 }
 
-static void add_name(struct coverage *self, struct view_table *table, const struct profile_uncovered *it)
+static void coverage_add_name(struct coverage *self, struct view_table *table,
+                              const struct profile_uncovered *it)
 {
     const struct profile *profile = self->context->profile;
     struct base_text text = {0};
@@ -393,7 +394,8 @@ static void add_name(struct coverage *self, struct view_table *table, const stru
     if (it->name)
         base_text_add(&text, profile_text(profile, it->name));
     else
-        base_text_addf(&text, "%s+0x%llx", name_of(self, it->image), (unsigned long long)it->address);
+        base_text_addf(&text, "%s+0x%llx", coverage_name_of(self, it->image),
+                       (unsigned long long)it->address);
     view_table_cell(table, NULL, false);
     view_table_cell(table, NULL, false);
     view_table_cell(table, base_text_string(&text), self->context->options->ascii);
@@ -414,13 +416,13 @@ static void add_reason_rows(struct coverage *self, struct view_table *table, con
     view_sentence_rows(self->context, table, before, base_text_string(&code), base_text_string(&count),
                        profile_text(profile, reason->text));
     for (uint32_t row = reason->first; row; row = self->next[row])
-        add_name(self, table, &profile->uncovered[row]);
+        coverage_add_name(self, table, &profile->uncovered[row]);
     table->failed |= code.failed | count.failed;
     base_text_free(&code);
     base_text_free(&count);
 }
 
-static void add_hidden(struct coverage *self, struct view_table *table, const struct image *image)
+static void coverage_add_hidden(struct coverage *self, struct view_table *table, const struct image *image)
 {
     struct base_text text = {0};
     uint64_t hidden = uncovered_of(image) - image->shown;
@@ -457,7 +459,7 @@ static void print_reasons(struct coverage *self, size_t begin, size_t end)
     uint32_t image = self->reasons[begin].image;
     unsigned before = columns_before(context, &self->reasons[begin]);
     struct base_text name = {0}, fitted = {0};
-    view_text_clean(&name, name_of(self, image), context->options->ascii);
+    view_text_clean(&name, coverage_name_of(self, image), context->options->ascii);
     view_text_fit(&fitted, base_text_string(&name), context->width, context->options->ascii);
     base_text_add(context->out, "\n");
     view_style_begin(context->out, VIEW_BOLD, context->options->color);
@@ -469,7 +471,7 @@ static void print_reasons(struct coverage *self, size_t begin, size_t end)
     view_table_add_column(&table, "left alone; below, functions not covered", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
     for (size_t i = begin; i < end; i++)
         add_reason_rows(self, &table, &self->reasons[i], before);
-    add_hidden(self, &table, &self->images[base_map_find(&self->places, image)]);
+    coverage_add_hidden(self, &table, &self->images[base_map_find(&self->places, image)]);
     view_table_print(&table, &form, context->out);
     view_table_free(&table);
     context->out->failed |= name.failed | fitted.failed;
@@ -477,7 +479,7 @@ static void print_reasons(struct coverage *self, size_t begin, size_t end)
     base_text_free(&fitted);
 }
 
-static void print_text(struct coverage *self)
+static void coverage_print_text(struct coverage *self)
 {
     const struct profile *profile = self->context->profile;
     bool said = profile->coverage_count + profile->left_count + profile->uncovered_count > 3;
@@ -549,7 +551,7 @@ static void json_images(struct coverage *self)
         const struct image *image = &self->images[i];
         const struct profile_image *it = &profile->images[image->image];
         base_json_begin(json, NULL, '{');
-        base_json_string(json, "image", name_of(self, image->image));
+        base_json_string(json, "image", coverage_name_of(self, image->image));
         base_json_string(json, "path", profile_text(profile, it->path));
         base_json_string(json, "build_id", it->build_id ? profile_text(profile, it->build_id) : NULL);
         json_parts(json, image);
@@ -563,11 +565,11 @@ static void json_images(struct coverage *self)
     base_json_end(json, ']');
 }
 
-static void print_json(struct coverage *self)
+static void coverage_print_json(struct coverage *self)
 {
     struct base_json *json = self->context->json;
     struct part indirect = {0, 0}, nameless = {0, 0};
-    count_calls(self->context->profile, &indirect, &nameless);
+    coverage_count_calls(self->context->profile, &indirect, &nameless);
     base_json_bool(json, "calls_counted", profile_extent_has_calls(self->context->profile));
     base_json_unsigned(json, "calls", indirect.found);
     base_json_unsigned(json, "indirect_calls", indirect.counted);
@@ -583,11 +585,11 @@ static void print_json(struct coverage *self)
 int report_coverage(struct view_context *context)
 {
     struct coverage self = {.context = context};
-    bool done = gather_parts(&self) && gather_left(&self) && gather_functions(&self) && sort(&self);
+    bool done = gather_parts(&self) && gather_left(&self) && gather_functions(&self) && coverage_sort(&self);
     if (done && context->json)
-        print_json(&self);
+        coverage_print_json(&self);
     else if (done)
-        print_text(&self);
+        coverage_print_text(&self);
     free(self.images);
     free(self.reasons);
     free(self.next);
@@ -603,8 +605,8 @@ bool report_coverage_functions(const struct profile *profile, uint64_t *found, u
         const struct profile_coverage *it = &profile->coverage[i];
         if (it->kind != PROFILE_COVERAGE_FUNCTIONS)
             continue;
-        *found = add(*found, it->found);
-        *counted = add(*counted, it->counted);
+        *found = coverage_add(*found, it->found);
+        *counted = coverage_add(*counted, it->counted);
     }
     return *found != 0;
 }

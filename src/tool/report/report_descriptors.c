@@ -24,8 +24,8 @@ struct list {
 /* --- which --- */
 
 /* By its process, and by image when who opened it lies in one. */
-static bool is_taken(const struct view_context *context, const bool *processes,
-                     const struct profile_descriptor *it)
+static bool descriptors_is_taken(const struct view_context *context, const bool *processes,
+                                 const struct profile_descriptor *it)
 {
     const struct profile *profile = context->profile;
     const bool *images = context->selection.images;
@@ -33,7 +33,7 @@ static bool is_taken(const struct view_context *context, const bool *processes,
            (!images || images[profile->addresses[profile->nodes[it->node].address].image]);
 }
 
-static int rank(const struct profile_descriptor *it)
+static int descriptors_rank(const struct profile_descriptor *it)
 {
     return it->origin == PROFILE_DESCRIPTOR_OPENED ? 0 : it->origin == PROFILE_DESCRIPTOR_UNSEEN ? 1 : 2;
 }
@@ -43,14 +43,14 @@ static int by_rank(const void *a, const void *b)
 {
     const struct profile_descriptor *x = *(const struct profile_descriptor *const *)a,
                                     *y = *(const struct profile_descriptor *const *)b;
-    if (rank(x) != rank(y))
-        return rank(x) - rank(y);
+    if (descriptors_rank(x) != descriptors_rank(y))
+        return descriptors_rank(x) - descriptors_rank(y);
     if (x->process != y->process)
         return x->process < y->process ? -1 : 1;
     return (x->number > y->number) - (x->number < y->number);
 }
 
-static int gather(struct list *list)
+static int descriptors_gather(struct list *list)
 {
     const struct profile *profile = list->context->profile;
     bool *processes = view_select_processes(&list->context->selection, profile);
@@ -61,7 +61,7 @@ static int gather(struct list *list)
     }
     for (size_t i = 1; i < profile->descriptor_count; i++) {
         const struct profile_descriptor *it = &profile->descriptors[i];
-        if (is_taken(list->context, processes, it))
+        if (descriptors_is_taken(list->context, processes, it))
             list->items[list->count++] = it;
     }
     qsort(list->items, list->count, sizeof *list->items, by_rank);
@@ -113,7 +113,8 @@ static void add_cell(struct view_table *table, struct base_text *text, bool asci
     base_text_clear(text);
 }
 
-static void add_row(struct list *list, struct view_table *table, const struct profile_descriptor *it)
+static void descriptors_add_row(struct list *list, struct view_table *table,
+                                const struct profile_descriptor *it)
 {
     const struct profile *profile = list->context->profile;
     bool ascii = list->context->options->ascii;
@@ -134,7 +135,7 @@ static void add_row(struct list *list, struct view_table *table, const struct pr
 }
 
 /* "(12 more: 3 opened, 7 open before, 2 inherited)" */
-static void add_hidden(const struct list *list, size_t rows)
+static void descriptors_add_hidden(const struct list *list, size_t rows)
 {
     static const char *const names[PROFILE_DESCRIPTOR_ORIGINS] = {"", "opened", "open before", "inherited",
                                                                   "opened unseen"};
@@ -154,12 +155,12 @@ static void add_hidden(const struct list *list, size_t rows)
     base_text_add(out, ")\n");
 }
 
-static void print_text(struct list *list)
+static void descriptors_print_text(struct list *list)
 {
     struct view_table table = {0};
     struct view_table_form form = view_form(list->context);
     size_t ours = 0;
-    while (ours < list->count && rank(list->items[ours]) < 2)
+    while (ours < list->count && descriptors_rank(list->items[ours]) < 2)
         ours++;
     size_t rows = shown(list, ours < ROWS_MOST ? ours : ROWS_MOST);
     view_table_add_column(&table, "pid", VIEW_RIGHT, VIEW_FIXED);
@@ -169,12 +170,12 @@ static void print_text(struct list *list)
     view_table_add_column(&table, "opened by", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
     view_table_add_column(&table, "what it is", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
     for (size_t i = 0; i < rows; i++)
-        add_row(list, &table, list->items[i]);
+        descriptors_add_row(list, &table, list->items[i]);
     if (list->count)
         base_text_add(list->context->out, "\n");
     if (rows)
         view_table_print(&table, &form, list->context->out);
-    add_hidden(list, rows);
+    descriptors_add_hidden(list, rows);
     view_table_free(&table);
 }
 
@@ -217,7 +218,7 @@ static void json_row(struct list *list, const struct profile_descriptor *it, uin
 }
 
 /* "stack" of a row is an index into "stacks", whose frames are innermost first. */
-static int print_json(struct list *list)
+static int descriptors_print_json(struct list *list)
 {
     struct base_json *json = list->context->json;
     size_t rows = shown(list, list->count), stacks = 0;
@@ -250,11 +251,11 @@ static int print_json(struct list *list)
 int report_descriptors_list(struct view_context *context)
 {
     struct list list = {.context = context};
-    int code = gather(&list);
+    int code = descriptors_gather(&list);
     if (!code && context->json)
-        code = print_json(&list);
+        code = descriptors_print_json(&list);
     else if (!code)
-        print_text(&list);
+        descriptors_print_text(&list);
     view_entity_free(&list.entities);
     free(list.items);
     return code;

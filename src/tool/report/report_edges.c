@@ -52,7 +52,7 @@ static int by_calls(const void *a, const void *b, void *context)
     return order ? order : (x->thread > y->thread) - (x->thread < y->thread);
 }
 
-static bool add_row(struct edges *edges, const struct row *row)
+static bool edges_add_row(struct edges *edges, const struct row *row)
 {
     if (!base_array_room(edges->rows, edges->row_count, edges->row_capacity))
         return false;
@@ -78,8 +78,9 @@ static bool fill_by_thread(struct edges *edges)
         uint32_t row = base_map_find(&known, key);
         if (row == BASE_MAP_NONE) {
             row = (uint32_t)edges->row_count;
-            done = base_map_set(&known, key, row) &&
-                   add_row(edges, &(struct row){.pair = pair, .kind = edge->kind, .thread = edge->thread});
+            done =
+                base_map_set(&known, key, row) &&
+                edges_add_row(edges, &(struct row){.pair = pair, .kind = edge->kind, .thread = edge->thread});
         }
         if (done && __builtin_add_overflow(edges->rows[row].calls, edge->calls, &edges->rows[row].calls))
             edges->rows[row].calls = UINT64_MAX;
@@ -94,7 +95,7 @@ static bool fill_by_kind(struct edges *edges)
         const struct view_pair *pair = &edges->calls.pairs[i];
         for (uint32_t kind = 1; kind < PROFILE_CALL_KINDS; kind++) {
             struct row row = {.pair = pair, .kind = kind, .calls = pair->kinds[kind]};
-            if (row.calls && !add_row(edges, &row))
+            if (row.calls && !edges_add_row(edges, &row))
                 return false;
         }
     }
@@ -116,7 +117,7 @@ static double share_of(const struct edges *edges, uint64_t calls)
 }
 
 /* Rows are in order of their calls: what is too small lies at the end. */
-static void apply_limits(struct edges *edges)
+static void edges_apply_limits(struct edges *edges)
 {
     const struct view_options *options = edges->context->options;
     size_t most = options->limit_rows ? options->limit_rows : edges->row_count;
@@ -141,7 +142,7 @@ static bool shows_images(const struct edges *edges)
     return wide && by(edges) != VIEW_BY_IMAGE;
 }
 
-static void add_figures(const struct edges *edges, struct view_table *table, uint64_t calls)
+static void edges_add_figures(const struct edges *edges, struct view_table *table, uint64_t calls)
 {
     struct base_text text = {0};
     view_text_exact(&text, calls);
@@ -153,7 +154,7 @@ static void add_figures(const struct edges *edges, struct view_table *table, uin
     base_text_free(&text);
 }
 
-static void add_thread(const struct edges *edges, struct view_table *table, uint32_t thread)
+static void edges_add_thread(const struct edges *edges, struct view_table *table, uint32_t thread)
 {
     const struct profile *profile = edges->context->profile;
     struct base_text tail = {0};
@@ -167,7 +168,7 @@ static void add_thread(const struct edges *edges, struct view_table *table, uint
 }
 
 /* Where the call stands, in a cell of its own; nothing where the caller is not known. */
-static void add_place(const struct edges *edges, struct view_table *table, uint32_t entity)
+static void edges_add_place(const struct edges *edges, struct view_table *table, uint32_t entity)
 {
     const struct view_entity *item = &edges->entities.items[entity];
     struct base_text text = {0};
@@ -187,7 +188,7 @@ static void add_caller(const struct edges *edges, struct view_table *table, uint
 {
     const char *unknown = view_unknown_caller(&edges->entities, entity);
     if (by(edges) == VIEW_BY_LINE || by(edges) == VIEW_BY_ADDRESS)
-        add_place(edges, table, entity);
+        edges_add_place(edges, table, entity);
     if (unknown)
         view_table_cell(table, unknown, false);
     else
@@ -203,7 +204,7 @@ static void add_callee(const struct edges *edges, struct view_table *table, uint
         view_image_cell(edges->context, table, &edges->entities, entity);
 }
 
-static void add_columns(const struct edges *edges, struct view_table *table)
+static void edges_add_columns(const struct edges *edges, struct view_table *table)
 {
     view_table_add_column(table, "calls", VIEW_RIGHT, VIEW_FIXED);
     view_table_add_column(table, "share", VIEW_RIGHT, VIEW_FIXED);
@@ -222,7 +223,7 @@ static void add_columns(const struct edges *edges, struct view_table *table)
         view_table_add_column(table, "its image", VIEW_LEFT, VIEW_FLEXIBLE);
 }
 
-static void add_hidden(const struct edges *edges, struct view_table *table)
+static void edges_add_hidden(const struct edges *edges, struct view_table *table)
 {
     struct base_text text = {0};
     size_t count = edges->row_count - edges->shown;
@@ -231,7 +232,7 @@ static void add_hidden(const struct edges *edges, struct view_table *table)
     base_text_add(&text, "(");
     view_below_text(edges->context, count, "edge", "edges", edges->past, &text);
     base_text_add(&text, ")");
-    add_figures(edges, table, edges->hidden);
+    edges_add_figures(edges, table, edges->hidden);
     bool said = false;
     for (size_t c = 2; c < table->column_count; c++) {
         bool here = table->columns[c].flexible && !said;
@@ -247,18 +248,18 @@ static void print_table(struct edges *edges)
 {
     struct view_table table = {0};
     struct view_table_form form = view_form(edges->context);
-    add_columns(edges, &table);
+    edges_add_columns(edges, &table);
     for (size_t i = 0; i < edges->shown; i++) {
         const struct row *row = &edges->rows[i];
-        add_figures(edges, &table, row->calls);
+        edges_add_figures(edges, &table, row->calls);
         view_table_cell(&table, kinds[row->kind], false);
         if (by(edges) == VIEW_BY_THREAD)
-            add_thread(edges, &table, row->thread);
+            edges_add_thread(edges, &table, row->thread);
         add_caller(edges, &table, row->pair->caller);
         add_callee(edges, &table, row->pair->callee);
         view_table_row(&table, VIEW_PLAIN);
     }
-    add_hidden(edges, &table);
+    edges_add_hidden(edges, &table);
     view_table_print(&table, &form, edges->context->out);
     view_table_free(&table);
 }
@@ -281,7 +282,7 @@ static void add_nothing(const struct edges *edges, struct base_text *words)
     }
 }
 
-static void print_text(struct edges *edges)
+static void edges_print_text(struct edges *edges)
 {
     struct base_text words = {0};
     if (edges->calls.counted && edges->calls.taken) {
@@ -307,7 +308,7 @@ static void json_end(struct edges *edges, const char *key, uint32_t entity)
     base_json_end(json, '}');
 }
 
-static void print_json(struct edges *edges)
+static void edges_print_json(struct edges *edges)
 {
     struct base_json *json = edges->context->json;
     base_json_bool(json, "calls_counted", edges->calls.counted);
@@ -363,11 +364,11 @@ int report_edges(struct view_context *context)
     if (!code && !fill_rows(&edges))
         code = view_memory(context);
     if (!code) {
-        apply_limits(&edges);
+        edges_apply_limits(&edges);
         if (context->json)
-            print_json(&edges);
+            edges_print_json(&edges);
         else
-            print_text(&edges);
+            edges_print_text(&edges);
     }
     view_calls_free(&edges.calls);
     view_entity_free(&edges.entities);

@@ -50,7 +50,8 @@ static struct sum *sum_of(struct flat *flat, uint32_t entity)
 }
 
 /* Only the outermost frame of an entity adds to its total: recursion counts once. */
-static bool enter(void *context, struct view_frame *frames, size_t depth, const struct view_figure *total)
+static bool flat_enter(void *context, struct view_frame *frames, size_t depth,
+                       const struct view_figure *total)
 {
     struct flat *flat = context;
     struct sum *sum = sum_of(flat, frames[depth - 1].entity);
@@ -62,13 +63,13 @@ static bool enter(void *context, struct view_frame *frames, size_t depth, const 
     return true;
 }
 
-static void leave(void *context, struct view_frame *frames, size_t depth)
+static void flat_leave(void *context, struct view_frame *frames, size_t depth)
 {
     struct flat *flat = context;
     flat->sums[frames[depth - 1].entity].active--;
 }
 
-static bool leaf(void *context, struct view_frame *frames, size_t depth, const struct view_figure *self)
+static bool flat_leaf(void *context, struct view_frame *frames, size_t depth, const struct view_figure *self)
 {
     struct flat *flat = context;
     view_select_add(&flat->context->selection, &flat->sums[frames[depth - 1].entity].self, self);
@@ -104,7 +105,8 @@ static bool see_called(struct flat *flat)
 static int gather_entities(struct flat *flat)
 {
     struct view_context *context = flat->context;
-    struct view_visitor visitor = {.enter = enter, .leave = leave, .leaf = leaf, .context = flat};
+    struct view_visitor visitor = {
+        .enter = flat_enter, .leave = flat_leave, .leaf = flat_leaf, .context = flat};
     if (!view_entity_init(&flat->entities, context->profile, detail_of(context->options)))
         return view_memory(context);
     int code = view_walk(context->profile, &context->nodes, &flat->entities, &visitor, context->error);
@@ -178,7 +180,7 @@ static int compare_rows(const void *a, const void *b, void *context)
 }
 
 /* Rows with too small a total go to the end; what remains keeps its order. */
-static void apply_limits(struct flat *flat)
+static void flat_apply_limits(struct flat *flat)
 {
     const struct view_context *context = flat->context;
     size_t most = context->options->limit_rows ? context->options->limit_rows : flat->row_count;
@@ -227,7 +229,7 @@ static bool shows_samples(const struct flat *flat)
 }
 
 /* The columns after the figures. */
-static void add_columns(const struct flat *flat, struct view_table *table)
+static void flat_add_columns(const struct flat *flat, struct view_table *table)
 {
     switch (flat->context->options->by) {
     case VIEW_BY_LINE:
@@ -257,7 +259,7 @@ static void add_columns(const struct flat *flat, struct view_table *table)
         view_table_add_column(table, "image", VIEW_LEFT, VIEW_FLEXIBLE);
 }
 
-static void add_thread(const struct flat *flat, struct view_table *table, uint32_t key)
+static void flat_add_thread(const struct flat *flat, struct view_table *table, uint32_t key)
 {
     const struct profile *profile = flat->context->profile;
     const struct profile_thread *thread = &profile->threads[key];
@@ -270,7 +272,7 @@ static void add_thread(const struct flat *flat, struct view_table *table, uint32
 }
 
 /* Where in its function: "name+0x1c". */
-static void add_place(const struct flat *flat, struct view_table *table, uint32_t key)
+static void flat_add_place(const struct flat *flat, struct view_table *table, uint32_t key)
 {
     const struct profile *profile = flat->context->profile;
     const struct profile_address *address = &profile->addresses[flat->entities.items[key].address];
@@ -290,7 +292,7 @@ static void add_place(const struct flat *flat, struct view_table *table, uint32_
     base_text_free(&tail);
 }
 
-static void add_line(const struct flat *flat, struct view_table *table, uint32_t key)
+static void flat_add_line(const struct flat *flat, struct view_table *table, uint32_t key)
 {
     struct base_text text = {0};
     view_entity_line(&flat->entities, key, &text);
@@ -306,7 +308,7 @@ static void add_names(const struct flat *flat, struct view_table *table, uint32_
     const struct view_context *context = flat->context;
     switch (context->options->by) {
     case VIEW_BY_THREAD:
-        add_thread(flat, table, key);
+        flat_add_thread(flat, table, key);
         return;
     case VIEW_BY_CPU:
         if (key == PROFILE_NO_CPU)
@@ -322,10 +324,10 @@ static void add_names(const struct flat *flat, struct view_table *table, uint32_
             context->options->ascii);
         return;
     case VIEW_BY_LINE:
-        add_line(flat, table, key);
+        flat_add_line(flat, table, key);
         break;
     case VIEW_BY_ADDRESS:
-        add_place(flat, table, key);
+        flat_add_place(flat, table, key);
         break;
     case VIEW_BY_FUNCTION:
         view_name_cell(context, table, &flat->entities, key, true);
@@ -335,7 +337,7 @@ static void add_names(const struct flat *flat, struct view_table *table, uint32_
         view_image_cell(context, table, &flat->entities, key);
 }
 
-static void add_calls(const struct flat *flat, struct view_table *table, const struct row *row)
+static void flat_add_calls(const struct flat *flat, struct view_table *table, const struct row *row)
 {
     const struct view_context *context = flat->context;
     struct base_text text = {0};
@@ -356,7 +358,7 @@ static void add_calls(const struct flat *flat, struct view_table *table, const s
 }
 
 /* The last row: what the limits hid. Its words stand in the first flexible column. */
-static void add_hidden(const struct flat *flat, struct view_table *table)
+static void flat_add_hidden(const struct flat *flat, struct view_table *table)
 {
     size_t count = flat->row_count - flat->shown;
     struct base_text text = {0};
@@ -385,7 +387,7 @@ static void add_hidden(const struct flat *flat, struct view_table *table)
     base_text_free(&text);
 }
 
-static void print_text(struct flat *flat)
+static void flat_print_text(struct flat *flat)
 {
     struct view_context *context = flat->context;
     struct view_table table = {0};
@@ -400,7 +402,7 @@ static void print_text(struct flat *flat)
         view_table_add_column(&table, "calls", VIEW_RIGHT, VIEW_FIXED);
         view_table_add_column(&table, "time/call", VIEW_RIGHT, VIEW_FIXED);
     }
-    add_columns(flat, &table);
+    flat_add_columns(flat, &table);
     for (size_t i = 0; i < flat->shown; i++) {
         const struct row *row = &flat->rows[i];
         view_share_cell(context, &table, &row->self);
@@ -410,11 +412,11 @@ static void print_text(struct flat *flat)
             view_share_cell(context, &table, &row->total);
         if (shows_samples(flat))
             view_count_cell(context, &table, row->self.samples);
-        add_calls(flat, &table, row);
+        flat_add_calls(flat, &table, row);
         add_names(flat, &table, row->key);
         view_table_row(&table, VIEW_PLAIN);
     }
-    add_hidden(flat, &table);
+    flat_add_hidden(flat, &table);
     view_table_print(&table, &form, context->out);
     view_table_free(&table);
 }
@@ -445,7 +447,7 @@ static void json_calls(struct flat *flat, const struct row *row)
     }
 }
 
-static void print_json(struct flat *flat)
+static void flat_print_json(struct flat *flat)
 {
     struct view_context *context = flat->context;
     base_json_string(context->json, "by", nouns[context->options->by][0]);
@@ -468,11 +470,11 @@ int report_flat(struct view_context *context)
     int code = by_cell(&flat) ? gather_cells(&flat) : gather_entities(&flat);
     if (!code) {
         qsort_r(flat.rows, flat.row_count, sizeof *flat.rows, compare_rows, &flat);
-        apply_limits(&flat);
+        flat_apply_limits(&flat);
         if (context->json)
-            print_json(&flat);
+            flat_print_json(&flat);
         else
-            print_text(&flat);
+            flat_print_text(&flat);
     }
     if (!by_cell(&flat))
         view_entity_free(&flat.entities);

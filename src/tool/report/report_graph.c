@@ -75,7 +75,8 @@ static uint32_t edge_between(struct graph *graph, uint32_t caller, uint32_t call
     return fresh;
 }
 
-static bool enter(void *context, struct view_frame *frames, size_t depth, const struct view_figure *total)
+static bool graph_enter(void *context, struct view_frame *frames, size_t depth,
+                        const struct view_figure *total)
 {
     struct graph *graph = context;
     struct view_frame *frame = &frames[depth - 1];
@@ -96,14 +97,14 @@ static bool enter(void *context, struct view_frame *frames, size_t depth, const 
     return true;
 }
 
-static void leave(void *context, struct view_frame *frames, size_t depth)
+static void graph_leave(void *context, struct view_frame *frames, size_t depth)
 {
     struct graph *graph = context;
     graph->sums[frames[depth - 1].entity].active--;
     graph->edges[frames[depth - 1].slot].active--; /* of index 0: nobody looks */
 }
 
-static bool leaf(void *context, struct view_frame *frames, size_t depth, const struct view_figure *self)
+static bool graph_leaf(void *context, struct view_frame *frames, size_t depth, const struct view_figure *self)
 {
     struct graph *graph = context;
     view_select_add(&graph->context->selection, &graph->sums[frames[depth - 1].entity].self, self);
@@ -125,7 +126,7 @@ static bool add_counted(struct graph *graph)
 
 /* --- ranks --- */
 
-static int by_total(const void *a, const void *b, void *context)
+static int graph_by_total(const void *a, const void *b, void *context)
 {
     const struct graph *graph = context;
     uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
@@ -137,7 +138,7 @@ static int by_total(const void *a, const void *b, void *context)
     return view_compare_names(&graph->entities, i, j);
 }
 
-static bool rank(struct graph *graph)
+static bool graph_rank(struct graph *graph)
 {
     size_t limit = graph->context->options->limit_rows;
     graph->ranking = calloc(graph->sum_count + 1, sizeof *graph->ranking);
@@ -146,7 +147,7 @@ static bool rank(struct graph *graph)
     for (size_t i = 0; i < graph->sum_count; i++)
         if (graph->sums[i].seen)
             graph->ranking[graph->ranked++] = (uint32_t)i;
-    qsort_r(graph->ranking, graph->ranked, sizeof *graph->ranking, by_total, graph);
+    qsort_r(graph->ranking, graph->ranked, sizeof *graph->ranking, graph_by_total, graph);
     for (size_t i = 0; i < graph->ranked; i++) {
         struct sum *sum = &graph->sums[graph->ranking[i]];
         bool below = view_below(graph->context, &sum->total);
@@ -238,12 +239,12 @@ static bool number_cycles(struct graph *graph)
     return true;
 }
 
-static int gather(struct graph *graph)
+static int graph_gather(struct graph *graph)
 {
     struct view_context *context = graph->context;
     enum view_detail detail = context->options->inlines ? VIEW_DETAIL_INLINED : VIEW_DETAIL_FUNCTION;
     struct view_visitor visitor = {
-        .enter = enter, .leave = leave, .leaf = leaf, .context = graph, .marks = true};
+        .enter = graph_enter, .leave = graph_leave, .leaf = graph_leaf, .context = graph, .marks = true};
     if (!view_entity_init(&graph->entities, context->profile, detail) ||
         !base_array_room(graph->edges, 0, graph->edge_capacity))
         return view_memory(context);
@@ -254,7 +255,7 @@ static int gather(struct graph *graph)
     code = view_calls_gather(context, &graph->entities, false, &graph->calls);
     if (code)
         return code;
-    bool done = add_counted(graph) && rank(graph) &&
+    bool done = add_counted(graph) && graph_rank(graph) &&
                 index_edges(graph, &graph->callees, &graph->first_callee, true) &&
                 index_edges(graph, &graph->callers, &graph->first_caller, false) && find_cycles(graph) &&
                 number_cycles(graph);
@@ -264,7 +265,7 @@ static int gather(struct graph *graph)
 /* --- text --- */
 
 /* A narrow terminal has no columns for samples and images beside the names. */
-static bool is_wide(const struct graph *graph)
+static bool graph_is_wide(const struct graph *graph)
 {
     return !graph->context->width || graph->context->width >= NARROW;
 }
@@ -272,12 +273,12 @@ static bool is_wide(const struct graph *graph)
 /* ... and with calls none for self on every line either: --flat has it. */
 static bool shows_self(const struct graph *graph)
 {
-    return is_wide(graph) || !graph->calls.counted;
+    return graph_is_wide(graph) || !graph->calls.counted;
 }
 
 static bool shows_samples(const struct graph *graph)
 {
-    return is_wide(graph) && view_samples(graph->context);
+    return graph_is_wide(graph) && view_samples(graph->context);
 }
 
 /* A row that only says something; under a narrow terminal's calls, where names have little room. */
@@ -291,13 +292,13 @@ static void add_remark(const struct graph *graph, struct view_table *table, cons
     for (int i = before; i > 0; i--)
         view_table_cell(table, NULL, false);
     view_table_cell(table, remark, false);
-    if (is_wide(graph))
+    if (graph_is_wide(graph))
         view_table_cell(table, NULL, false);
     view_table_row(table, VIEW_DIM);
 }
 
-static void add_name(const struct graph *graph, struct view_table *table, uint32_t entity, bool indent,
-                     bool itself)
+static void graph_add_name(const struct graph *graph, struct view_table *table, uint32_t entity, bool indent,
+                           bool itself)
 {
     const struct sum *sum = &graph->sums[entity];
     struct base_text text = {0}, tail = {0};
@@ -319,8 +320,8 @@ static void add_name(const struct graph *graph, struct view_table *table, uint32
 }
 
 /* The cells of calls and of the time of one. */
-static void add_calls(const struct graph *graph, struct view_table *table, const char *calls,
-                      const struct view_figure *time, uint64_t divisor)
+static void graph_add_calls(const struct graph *graph, struct view_table *table, const char *calls,
+                            const struct view_figure *time, uint64_t divisor)
 {
     const struct view_context *context = graph->context;
     struct base_text text = {0};
@@ -348,8 +349,8 @@ static void add_edge_calls(const struct graph *graph, struct view_table *table, 
         view_calls_at_least(&text, &called, graph->context->options->ascii);
         view_text_count(&text, view_calls_entering(&called));
     }
-    add_calls(graph, table, base_text_string(&text), &edge->total,
-              pair && !pair->recursive && !pair->partial ? pair->calls : 0);
+    graph_add_calls(graph, table, base_text_string(&text), &edge->total,
+                    pair && !pair->recursive && !pair->partial ? pair->calls : 0);
     table->failed |= text.failed;
     base_text_free(&text);
 }
@@ -361,7 +362,8 @@ static void add_entry_calls(const struct graph *graph, struct view_table *table,
     if (!graph->calls.counted)
         return;
     view_calls_text(&text, &called, graph->context->options->ascii);
-    add_calls(graph, table, base_text_string(&text), &graph->sums[entity].total, view_calls_divisor(&called));
+    graph_add_calls(graph, table, base_text_string(&text), &graph->sums[entity].total,
+                    view_calls_divisor(&called));
     table->failed |= text.failed;
     base_text_free(&text);
 }
@@ -377,8 +379,8 @@ static void add_edge(const struct graph *graph, struct view_table *table, const 
     if (shows_samples(graph))
         view_count_cell(graph->context, table, edge->total.samples);
     add_edge_calls(graph, table, edge);
-    add_name(graph, table, other, true, edge->caller == edge->callee);
-    if (is_wide(graph))
+    graph_add_name(graph, table, other, true, edge->caller == edge->callee);
+    if (graph_is_wide(graph))
         view_image_cell(graph->context, table, &graph->entities, other);
     view_table_row(table, VIEW_PLAIN);
 }
@@ -421,7 +423,8 @@ static size_t hidden_edges(const struct graph *graph, uint32_t entity, bool call
     return hidden;
 }
 
-static void add_edges(const struct graph *graph, struct view_table *table, uint32_t entity, bool callers)
+static void graph_add_edges(const struct graph *graph, struct view_table *table, uint32_t entity,
+                            bool callers)
 {
     const uint32_t *first = callers ? graph->first_caller : graph->first_callee;
     const uint32_t *edges = callers ? graph->callers : graph->callees;
@@ -440,7 +443,7 @@ static void add_entry(const struct graph *graph, struct view_table *table, uint3
 {
     const struct sum *sum = &graph->sums[entity];
     struct base_text index = {0};
-    add_edges(graph, table, entity, true);
+    graph_add_edges(graph, table, entity, true);
     base_text_addf(&index, "[%u]", sum->rank);
     view_table_cell(table, base_text_string(&index), false);
     view_share_cell(graph->context, table, &sum->total);
@@ -449,16 +452,16 @@ static void add_entry(const struct graph *graph, struct view_table *table, uint3
     if (shows_samples(graph))
         view_count_cell(graph->context, table, sum->total.samples);
     add_entry_calls(graph, table, entity);
-    add_name(graph, table, entity, false, false);
-    if (is_wide(graph))
+    graph_add_name(graph, table, entity, false, false);
+    if (graph_is_wide(graph))
         view_image_cell(graph->context, table, &graph->entities, entity);
     view_table_row(table, VIEW_BOLD);
     table->failed |= index.failed;
     base_text_free(&index);
-    add_edges(graph, table, entity, false);
+    graph_add_edges(graph, table, entity, false);
 }
 
-static void add_hidden(const struct graph *graph, struct view_table *table)
+static void graph_add_hidden(const struct graph *graph, struct view_table *table)
 {
     struct base_text text = {0};
     if (graph->shown == graph->ranked)
@@ -472,7 +475,7 @@ static void add_hidden(const struct graph *graph, struct view_table *table)
     base_text_free(&text);
 }
 
-static void print_text(struct graph *graph)
+static void graph_print_text(struct graph *graph)
 {
     struct view_context *context = graph->context;
     struct view_table table = {0};
@@ -488,7 +491,7 @@ static void print_text(struct graph *graph)
         view_table_add_column(&table, "time/call", VIEW_RIGHT, VIEW_FIXED);
     }
     view_table_add_column(&table, "function", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
-    if (is_wide(graph))
+    if (graph_is_wide(graph))
         view_table_add_column(&table, "image", VIEW_LEFT, VIEW_FLEXIBLE);
     for (size_t i = 0; i < graph->shown; i++) {
         add_entry(graph, &table, graph->ranking[i]);
@@ -498,7 +501,7 @@ static void print_text(struct graph *graph)
             view_table_cell(&table, NULL, false);
         view_table_row(&table, VIEW_PLAIN);
     }
-    add_hidden(graph, &table);
+    graph_add_hidden(graph, &table);
     view_table_print(&table, &form, context->out);
     view_table_free(&table);
 }
@@ -556,7 +559,7 @@ static void json_edges(struct graph *graph, uint32_t entity, bool callers)
                        hidden_edges(graph, entity, callers, &calls));
 }
 
-static void print_json(struct graph *graph)
+static void graph_print_json(struct graph *graph)
 {
     struct base_json *json = graph->context->json;
     base_json_begin(json, "rows", '[');
@@ -582,11 +585,11 @@ static void print_json(struct graph *graph)
 int report_graph(struct view_context *context)
 {
     struct graph graph = {.context = context};
-    int code = gather(&graph);
+    int code = graph_gather(&graph);
     if (!code && context->json)
-        print_json(&graph);
+        graph_print_json(&graph);
     else if (!code)
-        print_text(&graph);
+        graph_print_text(&graph);
     view_calls_free(&graph.calls);
     view_entity_free(&graph.entities);
     base_map_free(&graph.map);

@@ -30,7 +30,7 @@ struct flow {
 
 /* --- the flow --- */
 
-static void end_line(struct flow *flow)
+static void header_end_line(struct flow *flow)
 {
     if (flow->column)
         base_text_add(flow->context->out, "\n");
@@ -65,7 +65,7 @@ static void add_part(struct flow *flow, const char *text, enum view_style style)
     struct base_text *out = flow->context->out;
     unsigned width = base_utf8_width(text), limit = flow->context->width;
     if (flow->column && limit && flow->column + BETWEEN_PARTS + width > limit)
-        end_line(flow);
+        header_end_line(flow);
     if (flow->column) {
         base_text_add_repeated(out, ' ', BETWEEN_PARTS);
         flow->column += BETWEEN_PARTS;
@@ -149,7 +149,7 @@ static void date(struct base_text *out, double seconds)
     base_text_addf(out, ", %d %s %s UTC", parts.tm_mday, months[parts.tm_mon], text);
 }
 
-static void add_place(struct flow *flow, struct base_text *part)
+static void header_add_place(struct flow *flow, struct base_text *part)
 {
     const struct view_context *context = flow->context;
     const char *host = profile_meta(context->profile, "hostname"),
@@ -208,7 +208,7 @@ static void add_counter(struct flow *flow, struct base_text *part)
     add_text(flow, part, VIEW_PLAIN);
 }
 
-static void add_calls(struct flow *flow, struct base_text *part)
+static void header_add_calls(struct flow *flow, struct base_text *part)
 {
     const struct view_context *context = flow->context;
     uint64_t calls, found, counted;
@@ -486,7 +486,7 @@ static void add_filters(struct flow *flow, struct base_text *part)
     if (options->view == VIEW_EDGES) {
         base_text_add(part, "; shares are of their calls");
         add_text(flow, part, VIEW_PLAIN);
-        end_line(flow);
+        header_end_line(flow);
         return;
     }
     base_text_add(part, ": ");
@@ -502,7 +502,7 @@ static void add_filters(struct flow *flow, struct base_text *part)
     }
     base_text_add(part, "; shares are of these");
     add_text(flow, part, VIEW_PLAIN);
-    end_line(flow);
+    header_end_line(flow);
 }
 
 /* Tally puts everything back; what somebody else has changed meanwhile it cannot. */
@@ -517,7 +517,7 @@ static void add_remains(struct flow *flow, struct base_text *part)
     base_text_addf(part, " %s in the target's code could not be put back: somebody else had changed %s",
                    remains == 1 ? "place" : "places", remains == 1 ? "it" : "them");
     add_text(flow, part, VIEW_PLAIN);
-    end_line(flow);
+    header_end_line(flow);
 }
 
 /* Whatever the recorder had to say of itself, and other counters. */
@@ -534,7 +534,7 @@ static void add_notes(struct flow *flow, struct base_text *part)
             continue;
         base_text_addf(part, "note: %s", note);
         add_text(flow, part, VIEW_PLAIN);
-        end_line(flow);
+        header_end_line(flow);
     }
     add_remains(flow, part);
     for (size_t i = 1; i < profile->counter_count && profile->counter_count > 2; i++)
@@ -542,7 +542,7 @@ static void add_notes(struct flow *flow, struct base_text *part)
             base_text_addf(part, "%s%s", part->length ? ", " : "other counters (--counter): ",
                            profile_text(profile, profile->counters[i].name));
     add_text(flow, part, VIEW_PLAIN);
-    end_line(flow);
+    header_end_line(flow);
 }
 
 static void add_end(struct flow *flow, struct base_text *part)
@@ -559,7 +559,7 @@ static void add_end(struct flow *flow, struct base_text *part)
         base_text_addf(part, "the target ended with %s", status);
         add_text(flow, part, VIEW_PLAIN);
     }
-    end_line(flow);
+    header_end_line(flow);
 }
 
 void report_header(struct view_context *context)
@@ -567,19 +567,19 @@ void report_header(struct view_context *context)
     struct flow flow = {.context = context};
     struct base_text part = {0};
     add_program(&flow, &part);
-    add_place(&flow, &part);
+    header_add_place(&flow, &part);
     if (context->options->view != VIEW_EDGES && !time_is_absent(context))
         add_counter(&flow, &part);
-    add_calls(&flow, &part);
+    header_add_calls(&flow, &part);
     add_heap(&flow, &part);
     add_counted(&flow, &part);
-    end_line(&flow);
+    header_end_line(&flow);
     add_cost(&flow, &part);
-    end_line(&flow);
+    header_end_line(&flow);
     add_end(&flow, &part);
     report_losses_line(context, &part);
     add_text(&flow, &part, VIEW_PLAIN);
-    end_line(&flow);
+    header_end_line(&flow);
     add_notes(&flow, &part);
     add_filters(&flow, &part);
     base_text_free(&part);
@@ -643,7 +643,7 @@ bool report_header_nothing(struct view_context *context)
     if (!counted)
         add_calls_instead(context, &part);
     add_text(&flow, &part, VIEW_BOLD);
-    end_line(&flow);
+    header_end_line(&flow);
     base_text_free(&part);
     return true;
 }

@@ -47,14 +47,14 @@ static int64_t bounded(uint64_t value)
     return value < INT64_MAX ? (int64_t)value : INT64_MAX;
 }
 
-static uint64_t add(uint64_t sum, uint64_t more)
+static uint64_t latency_add(uint64_t sum, uint64_t more)
 {
     return __builtin_add_overflow(sum, more, &sum) ? UINT64_MAX : sum;
 }
 
 /* --- rows --- */
 
-static int by_time(const void *a, const void *b, void *context)
+static int latency_by_time(const void *a, const void *b, void *context)
 {
     const struct row *x = a, *y = b;
     if (x->sum->sum_ns != y->sum->sum_ns)
@@ -63,34 +63,35 @@ static int by_time(const void *a, const void *b, void *context)
     return order ? order : (x->sum->address > y->sum->address) - (x->sum->address < y->sum->address);
 }
 
-static bool is_taken(const struct view_context *context, const struct profile_latency_sum *sum)
+static bool latency_is_taken(const struct view_context *context, const struct profile_latency_sum *sum)
 {
     uint32_t image = context->profile->addresses[sum->address].image;
     return !context->selection.images || context->selection.images[image];
 }
 
-static bool add_rows(struct latency *latency)
+static bool latency_add_rows(struct latency *latency)
 {
     latency->rows = calloc(latency->sum_count + 1, sizeof *latency->rows);
     for (size_t i = 0; latency->rows && i < latency->sum_count; i++) {
         const struct profile_latency_sum *sum = &latency->sums[i];
         uint64_t calls = profile_latency_calls(sum);
         size_t depth;
-        if (!calls || !is_taken(latency->context, sum))
+        if (!calls || !latency_is_taken(latency->context, sum))
             continue;
         const uint32_t *chain = view_entity_chain(&latency->entities, sum->address, &depth);
         if (!depth)
             return false;
         latency->rows[latency->row_count++] = (struct row){sum, chain[depth - 1], calls};
-        latency->all_ns = add(latency->all_ns, sum->sum_ns);
+        latency->all_ns = latency_add(latency->all_ns, sum->sum_ns);
     }
     if (latency->row_count)
-        qsort_r(latency->rows, latency->row_count, sizeof *latency->rows, by_time, &latency->entities);
+        qsort_r(latency->rows, latency->row_count, sizeof *latency->rows, latency_by_time,
+                &latency->entities);
     return latency->rows != NULL;
 }
 
 /* Rows are in order of their times: what is too small lies at the end. */
-static void apply_limits(struct latency *latency)
+static void latency_apply_limits(struct latency *latency)
 {
     const struct view_options *options = latency->context->options;
     size_t most = options->limit_rows ? options->limit_rows : latency->row_count;
@@ -102,12 +103,12 @@ static void apply_limits(struct latency *latency)
             continue;
         }
         latency->past |= !below;
-        latency->hidden_ns = add(latency->hidden_ns, latency->rows[i].sum->sum_ns);
-        latency->hidden_calls = add(latency->hidden_calls, latency->rows[i].calls);
+        latency->hidden_ns = latency_add(latency->hidden_ns, latency->rows[i].sum->sum_ns);
+        latency->hidden_calls = latency_add(latency->hidden_calls, latency->rows[i].calls);
     }
 }
 
-static int gather(struct latency *latency)
+static int latency_gather(struct latency *latency)
 {
     struct view_context *context = latency->context;
     bool *processes = view_select_processes(&context->selection, context->profile);
@@ -115,18 +116,18 @@ static int gather(struct latency *latency)
                                                 &latency->sum_count, context->error)
                          : view_memory(context);
     free(processes);
-    if (!code &&
-        (!view_entity_init(&latency->entities, context->profile, VIEW_DETAIL_FUNCTION) || !add_rows(latency)))
+    if (!code && (!view_entity_init(&latency->entities, context->profile, VIEW_DETAIL_FUNCTION) ||
+                  !latency_add_rows(latency)))
         code = view_memory(context);
     if (!code)
-        apply_limits(latency);
+        latency_apply_limits(latency);
     return code;
 }
 
 /* --- text: the table --- */
 
 /* Seven columns are all that a figure may take: "844 ns", "1.23 ms", "2304 s", "12.8 h". */
-static void add_time(struct base_text *text, uint64_t ns, bool ascii)
+static void latency_add_time(struct base_text *text, uint64_t ns, bool ascii)
 {
     const double second = 1e9, hour = 3600e9;
     if ((double)ns < 1000 * second)
@@ -141,7 +142,7 @@ static void time_cell(const struct latency *latency, struct view_table *table, u
 {
     bool ascii = latency->context->options->ascii;
     struct base_text text = {0};
-    add_time(&text, ns, ascii);
+    latency_add_time(&text, ns, ascii);
     table->failed |= text.failed;
     view_table_cell(table, base_text_string(&text), ascii);
     base_text_free(&text);
@@ -170,7 +171,8 @@ static void add_title(const struct latency *latency, uint32_t entity, unsigned i
     base_text_free(&tail);
 }
 
-static void add_figures(const struct latency *latency, struct view_table *table, const struct row *row)
+static void latency_add_figures(const struct latency *latency, struct view_table *table,
+                                const struct row *row)
 {
     view_count_cell(latency->context, table, row->calls);
     time_cell(latency, table, row->sum->min_ns);
@@ -181,17 +183,17 @@ static void add_figures(const struct latency *latency, struct view_table *table,
     view_table_row(table, VIEW_PLAIN);
 }
 
-static void add_row(const struct latency *latency, struct view_table *table, const struct row *row)
+static void latency_add_row(const struct latency *latency, struct view_table *table, const struct row *row)
 {
     struct base_text title = {0};
     add_title(latency, row->entity, 2, &title);
     view_table_words(table, 0, 0, base_text_string(&title), VIEW_BOLD, latency->context->options->ascii);
     table->failed |= title.failed;
     base_text_free(&title);
-    add_figures(latency, table, row);
+    latency_add_figures(latency, table, row);
 }
 
-static void add_hidden(const struct latency *latency, struct view_table *table)
+static void latency_add_hidden(const struct latency *latency, struct view_table *table)
 {
     struct base_text text = {0};
     size_t count = latency->row_count - latency->shown;
@@ -222,8 +224,8 @@ static void print_table(const struct latency *latency)
     view_table_add_column(&table, "max", VIEW_RIGHT, VIEW_FIXED);
     view_table_add_column(&table, "sum", VIEW_RIGHT, VIEW_FIXED);
     for (size_t i = 0; i < latency->shown; i++)
-        add_row(latency, &table, &latency->rows[i]);
-    add_hidden(latency, &table);
+        latency_add_row(latency, &table, &latency->rows[i]);
+    latency_add_hidden(latency, &table);
     view_table_print(&table, &form, context->out);
     context->out->failed |= table.failed;
     view_table_free(&table);
@@ -257,7 +259,7 @@ static unsigned find_bands(const struct profile_latency_sum *sum, struct band ba
         }
         if (!count || bands[count - 1].end == power)
             bands[count++] = (struct band){0, power, power + 1};
-        bands[count - 1].calls = add(bands[count - 1].calls, sum->buckets[i]);
+        bands[count - 1].calls = latency_add(bands[count - 1].calls, sum->buckets[i]);
     }
     return count;
 }
@@ -351,7 +353,7 @@ static void print_nothing(struct view_context *context)
     base_text_free(&words);
 }
 
-static void print_text(const struct latency *latency)
+static void latency_print_text(const struct latency *latency)
 {
     struct view_context *context = latency->context;
     size_t bars = context->options->limit_rows || latency->shown < BARS_OF ? latency->shown : BARS_OF;
@@ -399,7 +401,7 @@ static void row_json(const struct latency *latency, const struct row *row)
     base_json_end(json, '}');
 }
 
-static void print_json(const struct latency *latency)
+static void latency_print_json(const struct latency *latency)
 {
     struct base_json *json = latency->context->json;
     base_json_begin(json, "rows", '[');
@@ -416,11 +418,11 @@ static void print_json(const struct latency *latency)
 int report_latency(struct view_context *context)
 {
     struct latency latency = {.context = context};
-    int code = gather(&latency);
+    int code = latency_gather(&latency);
     if (!code && context->json)
-        print_json(&latency);
+        latency_print_json(&latency);
     else if (!code)
-        print_text(&latency);
+        latency_print_text(&latency);
     view_entity_free(&latency.entities);
     free(latency.sums);
     free(latency.rows);

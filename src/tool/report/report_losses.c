@@ -99,7 +99,7 @@ static const struct {
 };
 
 /* What this version knows of a number; a later one may have written others. */
-static struct loss describe(unsigned number)
+static struct loss losses_describe(unsigned number)
 {
     struct loss loss = {NULL, "(a reason that this version of tally does not know)", NULL, NULL};
     if (profile_loss_name(number)) {
@@ -117,7 +117,7 @@ static struct loss describe(unsigned number)
 static void add_item(const struct profile *profile, unsigned number, struct base_text *out)
 {
     uint64_t count = profile->losses[number];
-    struct loss loss = describe(number);
+    struct loss loss = losses_describe(number);
     view_text_count(out, count);
     if (loss.one)
         base_text_addf(out, " %s", count == 1 ? loss.one : loss.many);
@@ -201,7 +201,7 @@ void report_losses_json(struct view_context *context)
     unnumbered_json(context);
     base_json_begin(context->json, "losses", '[');
     for (unsigned i = 0; i < PROFILE_LOSSES; i++) {
-        struct loss loss = describe(i);
+        struct loss loss = losses_describe(i);
         if (!context->profile->losses[i])
             continue;
         base_json_begin(context->json, NULL, '{');
@@ -214,13 +214,13 @@ void report_losses_json(struct view_context *context)
     base_json_end(context->json, ']');
 }
 
-static void add_row(struct view_context *context, struct view_table *table, unsigned number)
+static void losses_add_row(struct view_context *context, struct view_table *table, unsigned number)
 {
     struct base_text text = {0}, count = {0};
     base_text_addf(&text, "%u", number);
     view_text_count(&count, context->profile->losses[number]);
     view_sentence_rows(context, table, BEFORE_REASON, base_text_string(&text), base_text_string(&count),
-                       describe(number).text);
+                       losses_describe(number).text);
     table->failed |= text.failed | count.failed;
     base_text_free(&text);
     base_text_free(&count);
@@ -235,7 +235,7 @@ static void table(struct view_context *context)
     view_table_add_column(&table, "reason", VIEW_LEFT, VIEW_FIXED);
     for (unsigned i = 0; i < PROFILE_LOSSES; i++)
         if (context->profile->losses[i])
-            add_row(context, &table, i);
+            losses_add_row(context, &table, i);
     if (table.row_count) {
         view_table_print(&table, &form, context->out);
     } else {

@@ -20,7 +20,7 @@ struct paths {
 
 /* --- which --- */
 
-static int by_self(const void *a, const void *b, void *context)
+static int paths_by_self(const void *a, const void *b, void *context)
 {
     const struct view_merge *merge = context;
     uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
@@ -33,7 +33,7 @@ static int by_self(const void *a, const void *b, void *context)
     return order ? order : (i > j) - (i < j);
 }
 
-static int choose(struct paths *paths)
+static int paths_choose(struct paths *paths)
 {
     struct view_context *context = paths->merge.context;
     const struct view_branch *branches = paths->merge.branches;
@@ -43,7 +43,7 @@ static int choose(struct paths *paths)
     for (size_t i = 1; i < paths->merge.count; i++)
         if (branches[i].self.samples || branches[i].self.value)
             paths->order[paths->count++] = (uint32_t)i;
-    qsort_r(paths->order, paths->count, sizeof *paths->order, by_self, &paths->merge);
+    qsort_r(paths->order, paths->count, sizeof *paths->order, paths_by_self, &paths->merge);
     size_t most = context->options->limit_rows ? context->options->limit_rows : paths->count;
     for (size_t i = 0; i < paths->count; i++) {
         const struct view_figure *self = &branches[paths->order[i]].self;
@@ -69,8 +69,8 @@ static unsigned figures_of(const struct paths *paths)
     return 1 + view_samples(paths->merge.context) + (unsigned)paths->merge.beside_count;
 }
 
-static void add_figures(const struct paths *paths, struct view_table *table, const struct view_figure *figure,
-                        const int64_t *beside)
+static void paths_add_figures(const struct paths *paths, struct view_table *table,
+                              const struct view_figure *figure, const int64_t *beside)
 {
     const struct view_context *context = paths->merge.context;
     view_share_cell(context, table, figure);
@@ -120,7 +120,8 @@ static uint32_t add_frame(const struct paths *paths, struct view_table *table, u
     return index;
 }
 
-static void add_place(const struct paths *paths, struct view_table *table, const struct annotate_place *place)
+static void paths_add_place(const struct paths *paths, struct view_table *table,
+                            const struct annotate_place *place)
 {
     const struct view_context *context = paths->merge.context;
     const struct profile *profile = context->profile;
@@ -134,7 +135,7 @@ static void add_place(const struct paths *paths, struct view_table *table, const
         base_text_addf(&text, "at %s+0x%llx", *image ? image : "[unknown]",
                        (unsigned long long)address->address);
     }
-    add_figures(paths, table, &place->figure, NULL);
+    paths_add_figures(paths, table, &place->figure, NULL);
     view_table_cell(table, base_text_string(&text), context->options->ascii);
     view_table_cell(table, NULL, false);
     view_table_row(table, VIEW_DIM);
@@ -146,7 +147,7 @@ static void add_path(const struct paths *paths, struct view_table *table, uint32
 {
     const struct view_merge *merge = &paths->merge;
     const struct view_branch *branch = &merge->branches[index];
-    add_figures(paths, table, &branch->self, branch->beside);
+    paths_add_figures(paths, table, &branch->self, branch->beside);
     for (uint32_t frame = index; frame; frame = merge->branches[frame].parent) {
         if (frame != index)
             empty_cells(table, figures_of(paths));
@@ -154,10 +155,10 @@ static void add_path(const struct paths *paths, struct view_table *table, uint32
     }
     for (size_t i = view_merge_places(merge, index);
          i < merge->place_count && merge->places[i].branch == index; i++)
-        add_place(paths, table, &merge->places[i]);
+        paths_add_place(paths, table, &merge->places[i]);
 }
 
-static void add_hidden(const struct paths *paths, struct view_table *table)
+static void paths_add_hidden(const struct paths *paths, struct view_table *table)
 {
     const struct view_context *context = paths->merge.context;
     size_t count = paths->count - paths->shown;
@@ -167,7 +168,7 @@ static void add_hidden(const struct paths *paths, struct view_table *table)
     base_text_add(&text, "(");
     view_below_text(context, count, "stack", "stacks", paths->past, &text);
     base_text_add(&text, ")");
-    add_figures(paths, table, &paths->hidden, paths->hidden_beside);
+    paths_add_figures(paths, table, &paths->hidden, paths->hidden_beside);
     view_table_cell(table, base_text_string(&text), false);
     view_table_cell(table, NULL, false);
     view_table_row(table, VIEW_DIM);
@@ -175,7 +176,7 @@ static void add_hidden(const struct paths *paths, struct view_table *table)
     base_text_free(&text);
 }
 
-static void print_text(struct paths *paths)
+static void paths_print_text(struct paths *paths)
 {
     struct view_context *context = paths->merge.context;
     struct view_table table = {0};
@@ -194,7 +195,7 @@ static void print_text(struct paths *paths)
             view_table_row(&table, VIEW_PLAIN);
         }
     }
-    add_hidden(paths, &table);
+    paths_add_hidden(paths, &table);
     view_table_print(&table, &form, context->out);
     view_table_free(&table);
 }
@@ -245,7 +246,7 @@ static void json_path(const struct paths *paths, uint32_t index)
     base_json_end(json, '}');
 }
 
-static void print_json(struct paths *paths)
+static void paths_print_json(struct paths *paths)
 {
     struct view_context *context = paths->merge.context;
     base_json_begin(context->json, "rows", '[');
@@ -266,11 +267,11 @@ int report_paths_beside(struct view_context *context, const struct view_beside *
         .merge = {.want_places = context->options->lines, .beside = beside, .beside_count = count}};
     int code = view_merge_build(context, &paths.merge);
     if (!code)
-        code = choose(&paths);
+        code = paths_choose(&paths);
     if (!code && context->json)
-        print_json(&paths);
+        paths_print_json(&paths);
     else if (!code)
-        print_text(&paths);
+        paths_print_text(&paths);
     view_merge_free(&paths.merge);
     free(paths.order);
     return code;

@@ -48,7 +48,7 @@ struct tree {
 
 /* --- what is shown --- */
 
-static int by_total(const void *a, const void *b, void *context)
+static int tree_by_total(const void *a, const void *b, void *context)
 {
     const struct view_branch *branches = context;
     uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
@@ -60,7 +60,7 @@ static int by_total(const void *a, const void *b, void *context)
 }
 
 /* The hottest; a parent is never colder than its child, nor later in this order. */
-static int choose(struct tree *tree)
+static int tree_choose(struct tree *tree)
 {
     struct view_context *context = tree->merge.context;
     size_t count = tree->merge.count, limit = context->options->limit_rows;
@@ -73,7 +73,7 @@ static int choose(struct tree *tree)
     for (size_t i = 1; i < count; i++)
         order[i - 1] = (uint32_t)i;
     if (limit)
-        qsort_r(order, count - 1, sizeof *order, by_total, tree->merge.branches);
+        qsort_r(order, count - 1, sizeof *order, tree_by_total, tree->merge.branches);
     for (size_t i = 0; i + 1 < count; i++) {
         bool below = view_below(context, &tree->merge.branches[order[i]].total);
         tree->shown[order[i]] = !below && (!limit || i < limit);
@@ -89,7 +89,7 @@ struct children {
     struct view_figure cold;
 };
 
-static struct children look(const struct tree *tree, uint32_t branch)
+static struct children tree_look(const struct tree *tree, uint32_t branch)
 {
     const struct view_merge *merge = &tree->merge;
     struct children children = {0};
@@ -108,7 +108,7 @@ static struct children look(const struct tree *tree, uint32_t branch)
 
 /* --- the stack --- */
 
-static bool push(struct tree *tree, struct item item)
+static bool tree_push(struct tree *tree, struct item item)
 {
     if (!base_array_room(tree->items, tree->item_count, tree->item_capacity))
         return false;
@@ -120,21 +120,21 @@ static bool push(struct tree *tree, struct item item)
 static bool push_children(struct tree *tree, uint32_t branch, uint32_t units)
 {
     const struct view_merge *merge = &tree->merge;
-    struct children children = look(tree, branch);
+    struct children children = tree_look(tree, branch);
     struct item fold = {branch, units + 1, LAST, true};
     if (children.shown == 1) {
         fold.connector = BRANCH;
-        return push(tree, (struct item){children.only, units, NO_CONNECTOR, false}) &&
-               (!children.folded || push(tree, fold));
+        return tree_push(tree, (struct item){children.only, units, NO_CONNECTOR, false}) &&
+               (!children.folded || tree_push(tree, fold));
     }
-    if (children.folded && !push(tree, fold))
+    if (children.folded && !tree_push(tree, fold))
         return false;
     bool last = !children.folded;
     for (uint32_t i = merge->first[branch + 1]; i-- > merge->first[branch];) {
         uint32_t child = merge->children[i];
         if (!tree->shown[child])
             continue;
-        if (!push(tree, (struct item){child, units + 1, last ? LAST : BRANCH, false}))
+        if (!tree_push(tree, (struct item){child, units + 1, last ? LAST : BRANCH, false}))
             return false;
         last = false;
     }
@@ -173,7 +173,7 @@ static unsigned add_prefix(struct tree *tree, const struct item *item, struct ba
     return out->failed ? 0 : base_utf8_width(out->data + before);
 }
 
-static void add_figure(const struct tree *tree, const struct view_figure *figure, struct base_text *out)
+static void tree_add_figure(const struct tree *tree, const struct view_figure *figure, struct base_text *out)
 {
     struct base_text text = {0};
     view_text_share(&text, &tree->merge.context->selection, figure, tree->merge.context->options->ascii);
@@ -186,17 +186,17 @@ static void add_figure(const struct tree *tree, const struct view_figure *figure
 }
 
 /* `tail` stays whole, the name gives way. */
-static void add_line(struct tree *tree, const struct item *item, const struct view_figure *self,
-                     const struct view_figure *total, const char *name, const char *tail)
+static void tree_add_line(struct tree *tree, const struct item *item, const struct view_figure *self,
+                          const struct view_figure *total, const char *name, const char *tail)
 {
     struct view_context *context = tree->merge.context;
     struct base_text *out = context->out;
     enum view_style style = item->fold ? VIEW_DIM : VIEW_PLAIN;
     view_style_begin(out, style, context->options->color);
     base_text_add_repeated(out, ' ', MARGIN);
-    add_figure(tree, total, out);
+    tree_add_figure(tree, total, out);
     if (self)
-        add_figure(tree, self, out);
+        tree_add_figure(tree, self, out);
     else
         base_text_add_repeated(out, ' ', tree->figure_width + GAP);
     unsigned taken = add_prefix(tree, item, out) + base_utf8_width(tail), limit = 0;
@@ -216,7 +216,7 @@ static uint32_t gather_recursion(const struct tree *tree, uint32_t branch, struc
     const struct view_branch *branches = tree->merge.branches;
     *self = branches[branch].self;
     for (*deep = 1;; ++*deep) {
-        struct children children = look(tree, branch);
+        struct children children = tree_look(tree, branch);
         if (children.shown != 1 || children.folded ||
             branches[children.only].entity != branches[branch].entity)
             return branch;
@@ -245,7 +245,7 @@ static bool print_branch(struct tree *tree, const struct item *item)
         base_text_addf(&tail, " (%u deep)", deep);
     if (view_entity_inlined(&tree->merge.entities, branch->entity))
         base_text_add(&tail, " (inlined)");
-    add_line(tree, item, &self, &branch->total, base_text_string(&name), base_text_string(&tail));
+    tree_add_line(tree, item, &self, &branch->total, base_text_string(&name), base_text_string(&tail));
     bool done = !name.failed && !tail.failed && push_children(tree, innermost, item->units);
     base_text_free(&name);
     base_text_free(&tail);
@@ -255,12 +255,12 @@ static bool print_branch(struct tree *tree, const struct item *item)
 static bool print_fold(struct tree *tree, const struct item *item)
 {
     struct view_context *context = tree->merge.context;
-    struct children children = look(tree, item->branch);
+    struct children children = tree_look(tree, item->branch);
     struct base_text text = {0};
     base_text_add(&text, "(");
     view_below_text(context, children.folded, "branch", "branches", tree->past, &text);
     base_text_add(&text, ")");
-    add_line(tree, item, NULL, &children.cold, "", base_text_string(&text));
+    tree_add_line(tree, item, NULL, &children.cold, "", base_text_string(&text));
     bool done = !text.failed;
     base_text_free(&text);
     return done;
@@ -278,7 +278,7 @@ static void print_titles(struct tree *tree)
 }
 
 /* As wide as any share gets; of a peak, as any value; of an exact counter, as both. */
-static void measure(struct tree *tree)
+static void tree_measure(struct tree *tree)
 {
     const struct view_context *context = tree->merge.context;
     struct base_text text = {0};
@@ -293,9 +293,9 @@ static void measure(struct tree *tree)
     base_text_free(&text);
 }
 
-static int print_text(struct tree *tree)
+static int tree_print_text(struct tree *tree)
 {
-    measure(tree);
+    tree_measure(tree);
     print_titles(tree);
     bool going = push_children(tree, 0, 0);
     while (going && tree->item_count) {
@@ -314,7 +314,7 @@ static void json_branch(struct tree *tree, uint32_t index)
 {
     struct view_context *context = tree->merge.context;
     const struct view_branch *branch = &tree->merge.branches[index];
-    struct children children = look(tree, index);
+    struct children children = tree_look(tree, index);
     base_json_begin(context->json, NULL, '{');
     base_json_unsigned(context->json, "id", index);
     base_json_unsigned(context->json, "parent", branch->parent);
@@ -329,7 +329,7 @@ static void json_branch(struct tree *tree, uint32_t index)
     base_json_end(context->json, '}');
 }
 
-static int print_json(struct tree *tree)
+static int tree_print_json(struct tree *tree)
 {
     bool going = push_children(tree, 0, 0);
     base_json_begin(tree->merge.context->json, "rows", '[');
@@ -349,9 +349,9 @@ int report_tree(struct view_context *context)
     struct tree tree = {0};
     int code = view_merge_build(context, &tree.merge);
     if (!code)
-        code = choose(&tree);
+        code = tree_choose(&tree);
     if (!code)
-        code = context->json ? print_json(&tree) : print_text(&tree);
+        code = context->json ? tree_print_json(&tree) : tree_print_text(&tree);
     view_merge_free(&tree.merge);
     free(tree.shown);
     free(tree.items);

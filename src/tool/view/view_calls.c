@@ -15,7 +15,7 @@
 #include "view_cycle.h"
 #include "view_text.h"
 
-static uint64_t add(uint64_t one, uint64_t two)
+static uint64_t calls_add(uint64_t one, uint64_t two)
 {
     uint64_t sum;
     return __builtin_add_overflow(one, two, &sum) ? UINT64_MAX : sum;
@@ -23,14 +23,14 @@ static uint64_t add(uint64_t one, uint64_t two)
 
 /* --- pairs --- */
 
-static uint64_t key_of(uint32_t caller, uint32_t callee)
+static uint64_t calls_key_of(uint32_t caller, uint32_t callee)
 {
     return (uint64_t)caller << 32 | callee;
 }
 
 static struct view_pair *pair_of(struct view_calls *calls, uint32_t caller, uint32_t callee)
 {
-    uint64_t key = key_of(caller, callee);
+    uint64_t key = calls_key_of(caller, callee);
     uint32_t known = base_map_find(&calls->map, key);
     if (known != BASE_MAP_NONE)
         return &calls->pairs[known];
@@ -42,8 +42,8 @@ static struct view_pair *pair_of(struct view_calls *calls, uint32_t caller, uint
     return pair;
 }
 
-static bool takes(const struct view_selection *selection, const struct profile *profile,
-                  const struct profile_edge *edge, bool by_image)
+static bool calls_takes(const struct view_selection *selection, const struct profile *profile,
+                        const struct profile_edge *edge, bool by_image)
 {
     if (by_image)
         return view_select_takes_edge(selection, profile, edge);
@@ -63,23 +63,23 @@ static bool ends_of(struct view_entities *entities, const struct profile_edge *e
     return *caller && *callee;
 }
 
-static bool add_edges(struct view_context *context, struct view_entities *entities, bool by_image,
-                      const struct view_complete *complete, struct view_calls *calls)
+static bool calls_add_edges(struct view_context *context, struct view_entities *entities, bool by_image,
+                            const struct view_complete *complete, struct view_calls *calls)
 {
     const struct profile *profile = context->profile;
     for (size_t i = 1; i < profile->edge_count; i++) {
         const struct profile_edge *edge = &profile->edges[i];
         uint32_t caller, callee;
-        calls->all = add(calls->all, edge->calls);
-        if (!edge->calls || !takes(&context->selection, profile, edge, by_image))
+        calls->all = calls_add(calls->all, edge->calls);
+        if (!edge->calls || !calls_takes(&context->selection, profile, edge, by_image))
             continue;
-        calls->taken = add(calls->taken, edge->calls);
+        calls->taken = calls_add(calls->taken, edge->calls);
         struct view_pair *pair =
             ends_of(entities, edge, &caller, &callee) ? pair_of(calls, caller, callee) : NULL;
         if (!pair)
             return false;
-        pair->calls = add(pair->calls, edge->calls);
-        pair->kinds[edge->kind] = add(pair->kinds[edge->kind], edge->calls);
+        pair->calls = calls_add(pair->calls, edge->calls);
+        pair->kinds[edge->kind] = calls_add(pair->kinds[edge->kind], edge->calls);
         pair->partial |= !view_complete_edge(complete, edge->site, edge->callee);
         pair->callee_partial |= !view_complete_callee(complete, edge->callee);
     }
@@ -202,12 +202,12 @@ static bool index_pairs(struct view_entities *entities, struct view_calls *calls
     for (size_t i = 0; i < calls->pair_count; i++) {
         const struct view_pair *pair = &calls->pairs[i];
         struct view_called *called = &calls->called[pair->callee];
-        called->calls = add(called->calls, pair->calls);
+        called->calls = calls_add(called->calls, pair->calls);
         called->partial |= pair->callee_partial;
         called->itself += pair->caller == pair->callee ? pair->calls : 0;
-        called->recursive = add(called->recursive, pair->recursive ? pair->calls : 0);
+        called->recursive = calls_add(called->recursive, pair->recursive ? pair->calls : 0);
         calls->first[pair->callee + 1]++;
-        if (!base_map_set(&calls->map, key_of(pair->caller, pair->callee), (uint32_t)i))
+        if (!base_map_set(&calls->map, calls_key_of(pair->caller, pair->callee), (uint32_t)i))
             return false;
     }
     for (size_t i = 1; i < entities->count + 2; i++)
@@ -223,8 +223,8 @@ int view_calls_gather(struct view_context *context, struct view_entities *entiti
         return 0;
     struct view_complete complete = {0};
     bool done = view_complete_init(&complete, context->profile) &&
-                add_edges(context, entities, by_image, &complete, calls) && find_recursion(entities, calls) &&
-                index_pairs(entities, calls);
+                calls_add_edges(context, entities, by_image, &complete, calls) &&
+                find_recursion(entities, calls) && index_pairs(entities, calls);
     view_complete_free(&complete);
     return done ? 0 : view_memory(context);
 }
@@ -245,7 +245,7 @@ const struct view_pair *view_calls_pair_of(const struct view_context *context, s
                                            const struct profile_edge *edge)
 {
     uint32_t caller, callee;
-    if (!edge->calls || !takes(&context->selection, context->profile, edge, by_image) ||
+    if (!edge->calls || !calls_takes(&context->selection, context->profile, edge, by_image) ||
         !ends_of(entities, edge, &caller, &callee))
         return NULL;
     return view_calls_between(calls, caller, callee);
@@ -258,7 +258,7 @@ struct view_called view_calls_of(const struct view_calls *calls, uint32_t entity
 
 const struct view_pair *view_calls_between(const struct view_calls *calls, uint32_t caller, uint32_t callee)
 {
-    uint32_t known = base_map_find(&calls->map, key_of(caller, callee));
+    uint32_t known = base_map_find(&calls->map, calls_key_of(caller, callee));
     return known == BASE_MAP_NONE ? NULL : &calls->pairs[known];
 }
 
@@ -361,12 +361,12 @@ bool view_calls_count(const struct profile *profile, uint64_t *calls, size_t *ed
         uint32_t caller, callee;
         if (!edge->calls)
             continue;
-        *calls = add(*calls, edge->calls);
+        *calls = calls_add(*calls, edge->calls);
         done = ends_of(&entities, edge, &caller, &callee);
-        uint32_t known = done ? base_map_find(&kinds, key_of(caller, callee)) : 0;
+        uint32_t known = done ? base_map_find(&kinds, calls_key_of(caller, callee)) : 0;
         uint32_t seen = known == BASE_MAP_NONE ? 0 : known;
         *edges += !(seen >> edge->kind & 1);
-        done = done && base_map_set(&kinds, key_of(caller, callee), seen | 1u << edge->kind);
+        done = done && base_map_set(&kinds, calls_key_of(caller, callee), seen | 1u << edge->kind);
     }
     base_map_free(&kinds);
     view_entity_free(&entities);

@@ -13,7 +13,7 @@ struct spot {
     uint32_t image;
 };
 
-static int by_place(const void *a, const void *b)
+static int complete_by_place(const void *a, const void *b)
 {
     const struct spot *x = a, *y = b;
     if (x->image != y->image)
@@ -29,7 +29,7 @@ static struct spot *uncovered_spots(const struct profile *profile)
     for (size_t i = 0; spots && i < count; i++)
         spots[i] = (struct spot){profile->uncovered[i + 1].address, profile->uncovered[i + 1].image};
     if (spots && count)
-        qsort(spots, count, sizeof *spots, by_place);
+        qsort(spots, count, sizeof *spots, complete_by_place);
     return spots;
 }
 
@@ -58,7 +58,7 @@ static struct patterns take_apart(const char *list)
     return patterns;
 }
 
-static bool matches(const struct patterns *patterns, const char *shown)
+static bool complete_matches(const struct patterns *patterns, const char *shown)
 {
     struct symbol_name name;
     const char *pattern = patterns->text;
@@ -80,9 +80,9 @@ static void find_facts(struct view_complete *complete, const struct profile *pro
         const char *name = profile_text(profile, profile->functions[address->function].name);
         uint8_t facts = counted[address->image] ? COUNTED : 0;
         if (profile->uncovered_count == 1 ||
-            !bsearch(&spot, spots, profile->uncovered_count - 1, sizeof *spots, by_place))
+            !bsearch(&spot, spots, profile->uncovered_count - 1, sizeof *spots, complete_by_place))
             facts |= COVERED;
-        if (!patterns->count || matches(patterns, name))
+        if (!patterns->count || complete_matches(patterns, name))
             facts |= NAMED;
         complete->facts[i] = partial ? 0 : facts;
     }

@@ -44,7 +44,7 @@ static uint32_t intern(struct view_entities *entities, uint64_t key, const struc
     return index;
 }
 
-static uint64_t pair(uint32_t high, uint32_t low)
+static uint64_t entity_pair(uint32_t high, uint32_t low)
 {
     return (uint64_t)high << 32 | low;
 }
@@ -83,17 +83,17 @@ static uint32_t function_entity(struct view_entities *entities, uint32_t index)
     if (image->kind != PROFILE_IMAGE_JIT)
         return intern(entities, address->function, &fresh);
     fresh.kind = VIEW_JIT_FUNCTION;
-    return intern(entities, pair(image->name, name), &fresh);
+    return intern(entities, entity_pair(image->name, name), &fresh);
 }
 
 static uint32_t inlined_entity(struct view_entities *entities, uint32_t image, uint32_t name)
 {
     struct view_entity fresh = {.kind = VIEW_INLINED_FUNCTION, .image = image, .name = name};
-    return intern(entities, pair(image, name), &fresh);
+    return intern(entities, entity_pair(image, name), &fresh);
 }
 
 /* A number for each key; BASE_MAP_NONE when memory ran out. */
-static uint32_t number(struct base_map *map, uint64_t key)
+static uint32_t entity_number(struct base_map *map, uint64_t key)
 {
     uint32_t known = base_map_find(map, key), fresh = (uint32_t)map->used;
     if (known != BASE_MAP_NONE)
@@ -106,11 +106,11 @@ static uint32_t line_entity(struct view_entities *entities, uint32_t image, uint
                             uint32_t line)
 {
     struct view_entity fresh = {.kind = VIEW_LINE, .image = image, .name = name, .file = file, .line = line};
-    uint32_t place = number(&entities->places, pair(file, line));
-    uint32_t owner = number(&entities->owners, pair(image, name));
+    uint32_t place = entity_number(&entities->places, entity_pair(file, line));
+    uint32_t owner = entity_number(&entities->owners, entity_pair(image, name));
     if (place == BASE_MAP_NONE || owner == BASE_MAP_NONE)
         return 0;
-    return intern(entities, pair(place, owner), &fresh);
+    return intern(entities, entity_pair(place, owner), &fresh);
 }
 
 static bool chain_add(struct view_entities *entities, size_t run, uint32_t entity)

@@ -19,7 +19,8 @@ static uint32_t add_branch(struct view_merge *merge, uint64_t key, const struct 
     return index;
 }
 
-static bool enter(void *context, struct view_frame *frames, size_t depth, const struct view_figure *total)
+static bool merge_enter(void *context, struct view_frame *frames, size_t depth,
+                        const struct view_figure *total)
 {
     struct view_merge *merge = context;
     struct view_frame *frame = &frames[depth - 1];
@@ -36,7 +37,7 @@ static bool enter(void *context, struct view_frame *frames, size_t depth, const 
     return true;
 }
 
-static void leave(void *context, struct view_frame *frames, size_t depth)
+static void merge_leave(void *context, struct view_frame *frames, size_t depth)
 {
     (void)context;
     (void)frames;
@@ -61,7 +62,7 @@ static struct annotate_place place_of(const struct profile *profile, uint32_t in
     return place;
 }
 
-static bool leaf(void *context, struct view_frame *frames, size_t depth, const struct view_figure *self)
+static bool merge_leaf(void *context, struct view_frame *frames, size_t depth, const struct view_figure *self)
 {
     struct view_merge *merge = context;
     const struct profile *profile = merge->context->profile;
@@ -91,7 +92,7 @@ static int compare_place(const struct view_merge *merge, const struct annotate_p
     return order ? order : (x->address > y->address) - (x->address < y->address);
 }
 
-static int by_place(const void *a, const void *b, void *merge)
+static int merge_by_place(const void *a, const void *b, void *merge)
 {
     const struct annotate_place *x = a, *y = b;
     int order = (x->branch > y->branch) - (x->branch < y->branch);
@@ -113,9 +114,9 @@ static void merge_places(struct view_merge *merge)
     size_t kept = 0;
     if (!merge->place_count)
         return;
-    qsort_r(merge->places, merge->place_count, sizeof *merge->places, by_place, merge);
+    qsort_r(merge->places, merge->place_count, sizeof *merge->places, merge_by_place, merge);
     for (size_t i = 1; i < merge->place_count; i++) {
-        if (by_place(&merge->places[kept], &merge->places[i], merge))
+        if (merge_by_place(&merge->places[kept], &merge->places[i], merge))
             merge->places[++kept] = merge->places[i];
         else
             view_select_add(&merge->context->selection, &merge->places[kept].figure,
@@ -152,7 +153,7 @@ static int by_parent(const void *a, const void *b, void *context)
     return view_compare_names(&merge->entities, x->entity, y->entity);
 }
 
-static bool sort_children(struct view_merge *merge)
+static bool merge_sort_children(struct view_merge *merge)
 {
     merge->children = calloc(merge->count + 1, sizeof *merge->children);
     merge->first = calloc(merge->count + 2, sizeof *merge->first);
@@ -171,7 +172,7 @@ static bool sort_children(struct view_merge *merge)
 int view_merge_build(struct view_context *context, struct view_merge *merge)
 {
     struct view_visitor visitor = {
-        .enter = enter, .leave = leave, .leaf = leaf, .context = merge, .marks = true};
+        .enter = merge_enter, .leave = merge_leave, .leaf = merge_leaf, .context = merge, .marks = true};
     merge->context = context;
     if (!view_entity_init(&merge->entities, context->profile,
                           merge->plain ? VIEW_DETAIL_FUNCTION : VIEW_DETAIL_INLINED) ||
@@ -182,7 +183,7 @@ int view_merge_build(struct view_context *context, struct view_merge *merge)
     if (code)
         return code;
     merge_places(merge);
-    return sort_children(merge) ? 0 : view_memory(context);
+    return merge_sort_children(merge) ? 0 : view_memory(context);
 }
 
 void view_merge_free(struct view_merge *merge)

@@ -74,7 +74,7 @@ static int choose_counter(const struct profile *profile, enum view_kind view, co
 /* --- threads and processes --- */
 
 /* Patterns fit numbers as well as names. */
-static bool matches(const char *pattern, int32_t id, const char *name)
+static bool select_matches(const char *pattern, int32_t id, const char *name)
 {
     char digits[16];
     snprintf(digits, sizeof digits, "%d", id);
@@ -89,7 +89,7 @@ static bool origin_matches(const struct profile *profile, const struct profile_p
     if (!at || !name || fnmatch(at + 1, name, 0))
         return false;
     char *what = strndup(pattern, (size_t)(at - pattern));
-    bool fits = what && (!*what || matches(what, process->pid, profile_text(profile, process->name)));
+    bool fits = what && (!*what || select_matches(what, process->pid, profile_text(profile, process->name)));
     free(what);
     return fits;
 }
@@ -97,7 +97,7 @@ static bool origin_matches(const struct profile *profile, const struct profile_p
 static bool process_matches(const struct profile *profile, uint32_t index, const char *pattern)
 {
     const struct profile_process *process = &profile->processes[index];
-    return matches(pattern, process->pid, profile_text(profile, process->name)) ||
+    return select_matches(pattern, process->pid, profile_text(profile, process->name)) ||
            origin_matches(profile, process, pattern);
 }
 
@@ -162,7 +162,7 @@ static int select_threads(const struct profile *profile, const struct view_optio
     for (size_t i = 1; i < profile->thread_count; i++) {
         const struct profile_thread *thread = &profile->threads[i];
         bool named = !options->part.thread ||
-                     matches(options->part.thread, thread->tid, profile_text(profile, thread->name));
+                     select_matches(options->part.thread, thread->tid, profile_text(profile, thread->name));
         bool inside =
             !options->part.process || process_matches(profile, thread->process, options->part.process);
         by_thread += named;

@@ -63,7 +63,7 @@ void view_table_free(struct view_table *table)
 }
 
 /* The bytes of a cell before its tail; *tail is "" when there is none. */
-static size_t split(const char *cell, const char **tail)
+static size_t table_split(const char *cell, const char **tail)
 {
     size_t length = strcspn(cell, TAIL);
     *tail = cell + length + (cell[length] != '\0');
@@ -74,11 +74,11 @@ static size_t split(const char *cell, const char **tail)
 static unsigned cell_width(const char *cell)
 {
     const char *tail;
-    size_t length = split(cell, &tail);
+    size_t length = table_split(cell, &tail);
     return base_utf8_width(cell) - (cell[length] != '\0');
 }
 
-static void measure(struct view_table *table, bool titles)
+static void table_measure(struct view_table *table, bool titles)
 {
     const char *cell = base_text_string(&table->text);
     for (size_t c = 0; c < table->column_count; c++)
@@ -142,7 +142,7 @@ static void settle_widths(struct view_table *table, const struct view_table_form
 static unsigned add_fitted(const char *cell, unsigned limit, bool ascii, struct base_text *out)
 {
     const char *tail;
-    size_t length = split(cell, &tail), before = out->length;
+    size_t length = table_split(cell, &tail), before = out->length;
     struct base_text name = {0};
     unsigned behind = base_utf8_width(tail);
     base_text_add_bytes(&name, cell, length);
@@ -208,8 +208,9 @@ static const char *print_line(const struct view_table *table, const struct view_
     return cells;
 }
 
-static const char *print_words(const struct view_table *table, const struct view_table_form *form,
-                               const char *cells, const struct view_table_row *row, struct base_text *out)
+static const char *table_print_words(const struct view_table *table, const struct view_table_form *form,
+                                     const char *cells, const struct view_table_row *row,
+                                     struct base_text *out)
 {
     unsigned at = form->indent + row->indent;
     for (size_t c = 0; c < table->column_count; c++, cells += strlen(cells) + 1) {
@@ -232,13 +233,13 @@ void view_table_print(struct view_table *table, const struct view_table_form *fo
         out->failed = true;
         return;
     }
-    measure(table, form->titles);
+    table_measure(table, form->titles);
     settle_widths(table, form);
     if (form->titles)
         print_line(table, form, NULL, VIEW_BOLD, out);
     for (size_t r = 0; r < table->row_count; r++) {
         const struct view_table_row *row = &table->rows[r];
-        cells = row->spans ? print_words(table, form, cells, row, out)
+        cells = row->spans ? table_print_words(table, form, cells, row, out)
                            : print_line(table, form, cells, row->style, out);
     }
 }

@@ -17,7 +17,7 @@ struct children {
 };
 
 /* Children by parent, by counting sort. Free slots (no address) belong to nobody. */
-static bool sort_children(const struct profile *profile, struct children *children)
+static bool walk_sort_children(const struct profile *profile, struct children *children)
 {
     size_t count = profile->node_count;
     children->first = calloc(count + 2, sizeof *children->first);
@@ -36,7 +36,7 @@ static bool sort_children(const struct profile *profile, struct children *childr
 }
 
 /* Depth first, parents before children; nodes with equal parents in order of their index. */
-static void put_in_order(const struct children *children, struct view_nodes *nodes, uint32_t *pending)
+static void walk_put_in_order(const struct children *children, struct view_nodes *nodes, uint32_t *pending)
 {
     size_t waiting = 0;
     pending[waiting++] = 0;
@@ -52,9 +52,9 @@ static bool order_nodes(const struct profile *profile, struct view_nodes *nodes)
 {
     struct children children = {0};
     uint32_t *pending = calloc(profile->node_count + 1, sizeof *pending);
-    bool done = pending && sort_children(profile, &children);
+    bool done = pending && walk_sort_children(profile, &children);
     if (done)
-        put_in_order(&children, nodes, pending);
+        walk_put_in_order(&children, nodes, pending);
     free(pending);
     free(children.first);
     free(children.items);
@@ -134,7 +134,7 @@ struct walk {
     size_t depth, capacity;
 };
 
-static bool push(struct walk *walk, uint32_t entity, uint32_t node, const struct view_figure *total)
+static bool walk_push(struct walk *walk, uint32_t entity, uint32_t node, const struct view_figure *total)
 {
     if (!entity || !base_array_room(walk->frames, walk->depth, walk->capacity))
         return false;
@@ -143,7 +143,7 @@ static bool push(struct walk *walk, uint32_t entity, uint32_t node, const struct
 }
 
 /* The mark that stands outside a node's frames, if any. */
-static uint32_t mark_of(struct walk *walk, uint32_t node, bool *marked)
+static uint32_t walk_mark_of(struct walk *walk, uint32_t node, bool *marked)
 {
     const struct profile_node *nodes = walk->profile->nodes;
     bool cut = nodes[node].flags & PROFILE_NODE_CUT;
@@ -156,14 +156,14 @@ static bool push_node(struct walk *walk, uint32_t node, const struct view_figure
 {
     size_t count;
     bool marked;
-    uint32_t mark = mark_of(walk, node, &marked);
-    if (marked && !push(walk, mark, node, total))
+    uint32_t mark = walk_mark_of(walk, node, &marked);
+    if (marked && !walk_push(walk, mark, node, total))
         return false;
     const uint32_t *chain = view_entity_chain(walk->entities, walk->profile->nodes[node].address, &count);
     if (!count)
         return false;
     while (count-- > 0)
-        if (!push(walk, chain[count], node, total))
+        if (!walk_push(walk, chain[count], node, total))
             return false;
     return true;
 }
@@ -177,24 +177,24 @@ static void pop_to(struct walk *walk, uint32_t parent)
     }
 }
 
-static bool leaf(struct walk *walk, const struct view_figure *self)
+static bool walk_leaf(struct walk *walk, const struct view_figure *self)
 {
     return (!self->samples && !self->value) ||
            walk->visitor->leaf(walk->visitor->context, walk->frames, walk->depth, self);
 }
 
 /* Samples without a stack lie in the root itself: one unknown frame that nothing else lies under. */
-static bool visit(struct walk *walk, uint32_t node)
+static bool walk_visit(struct walk *walk, uint32_t node)
 {
     const struct view_figure *self = &walk->nodes->self[node];
     if (node) {
         uint32_t parent = walk->profile->nodes[node].parent;
         pop_to(walk, parent ? parent : UINT32_MAX);
-        return push_node(walk, node, &walk->nodes->total[node]) && leaf(walk, self);
+        return push_node(walk, node, &walk->nodes->total[node]) && walk_leaf(walk, self);
     }
     if (!self->samples && !self->value)
         return true;
-    if (!push_node(walk, 0, self) || !leaf(walk, self))
+    if (!push_node(walk, 0, self) || !walk_leaf(walk, self))
         return false;
     pop_to(walk, UINT32_MAX);
     return true;
@@ -206,7 +206,7 @@ int view_walk(const struct profile *profile, const struct view_nodes *nodes, str
     struct walk walk = {.profile = profile, .nodes = nodes, .entities = entities, .visitor = visitor};
     bool going = true;
     for (size_t i = 0; i < nodes->count && going; i++)
-        going = visit(&walk, nodes->order[i]);
+        going = walk_visit(&walk, nodes->order[i]);
     if (going)
         pop_to(&walk, UINT32_MAX);
     free(walk.frames);
