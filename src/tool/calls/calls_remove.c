@@ -202,7 +202,8 @@ static void keep_memory(const struct space *space, struct space_session *session
                         const struct remains_ranges *ranges, struct calls_remains *remains)
 {
     remains->memory_bytes = bytes_of(ranges);
-    loader_kept_note(&session->helper, space->pid, space->pid, ranges->items, ranges->count, NULL);
+    const struct loader_target target = {&session->helper, space->pid, space->pid};
+    loader_kept_note(&target, ranges->items, ranges->count, NULL);
 }
 
 int calls_remove(struct space *space, struct space_session *session, bool held, struct calls_remains *remains,

@@ -1,4 +1,4 @@
-/* Loading: the order is plan, stop, map, fill, hook, go; what fails undoes what went before. */
+/* Loading: the order is plan, stop, map, fill, hook, continue; a step that fails undoes those before it. */
 #include "loader.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 
 #define HIGHEST      0x7ffffffff000ull /* end of user space with four-level page tables */
 #define LOWEST       0x10000ull
-#define ROOM_ABOVE   (1ull << 30) /* below other mappings, for what the kernel puts there next, and for slabs */
-#define ROOM_TO_GROW (1ull << 38) /* ... for tables, between whose pieces nothing should come to lie */
+#define ROOM_ABOVE   (1ull << 30) /* below other mappings, for the kernel's next ones and slabs */
+#define ROOM_TO_GROW (1ull << 38) /* ... for tables: nothing should be mapped between pieces */
 
 static int no_memory(struct base_error *error)
 {
@@ -29,8 +29,8 @@ static uint64_t start_of(pid_t pid)
     return proc_target_facts(pid, pid, &facts) == BASE_OK ? facts.started : 0;
 }
 
-/* After the process was seized or opened by its number: is it still the one that the agent was put into? One that had ended when its start
- * was asked for is not. */
+/* After the process was seized or opened by its number: is it still the one that the agent was loaded
+ * into? One that had ended before its start time was read is not. */
 static int check_same(const struct loader_agent *agent, struct base_error *error)
 {
     return agent->started && start_of(agent->pid) == agent->started
@@ -51,8 +51,8 @@ static int stop_same(const struct loader_agent *agent, struct loader_access *acc
 
 /* --- places --- */
 
-/* Near where the kernel puts things by itself, for nobody else expects memory anywhere else: the upper end of
- * the highest gap with room to spare, or else of the largest. */
+/* Near where the kernel maps by itself, where programs expect mappings: the upper end of the highest gap
+ * with room to spare, or else of the largest. */
 static bool find_place(const struct proc_maps *maps, uint64_t size, uint64_t above, uint64_t *address)
 {
     uint64_t from = LOWEST, start = 0, end = 0;
@@ -72,8 +72,8 @@ static bool find_place(const struct proc_maps *maps, uint64_t size, uint64_t abo
     return *address >= start;
 }
 
-static int place(const struct loader_agent *agent, uint64_t size, uint64_t above, uint64_t *address,
-                 struct base_error *error)
+static int find_gap(const struct loader_agent *agent, uint64_t size, uint64_t above, uint64_t *address,
+                    struct base_error *error)
 {
     struct proc_maps maps = {0};
     int result = proc_maps_read(agent->pid, &maps, error);
@@ -85,7 +85,7 @@ static int place(const struct loader_agent *agent, uint64_t size, uint64_t above
     return result;
 }
 
-/* Is it executing that is forbidden? Then a file can be mapped for reading. */
+/* Is only execution forbidden? Then the same can be mapped for reading. */
 static int explain_refused(struct loader_access *access, const struct helper_room *room,
                            const struct base_error *why, int code, struct base_error *error)
 {
@@ -114,7 +114,7 @@ static int write_at(int file, const void *bytes, uint64_t size, uint64_t offset,
     return base_fail_errno(error, errno, "the agent's memory cannot be written");
 }
 
-/* By calls, which may be refused where there is no memory; a mapping of ours would be touched in vain then. */
+/* By pwrite, which fails where there is no memory; an access through a mapping of ours would be a SIGBUS. */
 static int write_home(const struct loader_agent *agent, const uint8_t *bytes, int file,
                       struct base_error *error)
 {
@@ -179,7 +179,7 @@ static int map_tables(struct loader_agent *agent, struct loader_access *access,
     if (tables == NULL)
         return no_memory(error);
     tables->span = options->span;
-    int result = place(agent, tables->span, ROOM_TO_GROW, &tables->address, error);
+    int result = find_gap(agent, tables->span, ROOM_TO_GROW, &tables->address, error);
     const struct trace_inject_shared shared = {.name = LOADER_NAME,
                                                .address = tables->address,
                                                .size = options->file_size,
@@ -201,7 +201,7 @@ static int map_image(struct loader_agent *agent, struct loader_access *access, s
 {
     uint64_t span = loader_image_span(agent->image), fixed = loader_image_fixed(agent->image);
     uint64_t start;
-    int result = place(agent, span + 2 * LOADER_PAGE, ROOM_ABOVE, &start, error);
+    int result = find_gap(agent, span + 2 * LOADER_PAGE, ROOM_ABOVE, &start, error);
     if (result < 0)
         return result;
     agent->home = start;
@@ -436,7 +436,7 @@ int loader_write(struct loader_agent *agent, uint64_t offset, const void *bytes,
     struct trace_memory memory;
     uint64_t address = agent->base + offset;
     if (address < agent->data || address > agent->alive || size > agent->alive - address)
-        return base_fail(error, BASE_EUSAGE, "this is no part of the agent that is written");
+        return base_fail(error, BASE_EUSAGE, "not in the writable part of the agent");
     if (agent->loading != NULL)
         return helper_trace_write(agent->loading->helper, agent->loading->trace, address, bytes, size, error);
     int result = trace_memory_open(&memory, agent->pid, error);
@@ -468,7 +468,7 @@ int loader_call(struct loader_agent *agent, struct helper_trace_call *calls, siz
 {
     const struct loader_access *access = agent->loading;
     if (access == NULL)
-        return base_fail(error, BASE_EUSAGE, "process %d does not stand", agent->pid);
+        return base_fail(error, BASE_EUSAGE, "process %d is not stopped", agent->pid);
     return helper_trace_call(access->helper, access->trace, agent->pid, calls, count, error);
 }
 
@@ -483,7 +483,7 @@ static bool has_work(const struct loader_agent *agent)
     return false;
 }
 
-/* Without a stop; BASE_EBUSY: that does not do. */
+/* Without a stop; BASE_EBUSY: a stop is needed. */
 static int update_running(struct loader_agent *agent)
 {
     struct loader_access access = {.pid = agent->pid};

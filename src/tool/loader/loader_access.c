@@ -1,4 +1,5 @@
-/* How a process is reached at the moment: stopped for it by the helper, held by a recording, or only its memory. */
+/* How a process can be read and changed at the moment: stopped by the helper for that, held by a
+ * recording, or through its memory file alone. */
 #include "loader_inside.h"
 
 #include <string.h>
@@ -10,15 +11,15 @@
 #define PERMISSION_TRIES 4
 #define REST_NS          5000000
 
-/* The kernel says "not permitted" also when there is a tracer, who may be gone when one looks for him: that
- * is asked again. */
-static bool may_pass(int result, int tries)
+/* The kernel says "not permitted" also when there is a tracer, which may have gone when it is looked for:
+ * then the stop is tried again. */
+static bool may_succeed_later(int result, int tries)
 {
     return result == BASE_EBUSY || (result == BASE_EPERMISSION && tries < PERMISSION_TRIES);
 }
 
-/* A tracer that will not go away by waiting. The helper of a tally that was killed does, as soon as it has
- * ended its step. */
+/* A tracer that will not go away by waiting. The helper of a killed tally does, as soon as it has finished
+ * its step. */
 static bool is_foreign_tracer(pid_t pid)
 {
     struct proc_target_facts facts, tracer;
@@ -35,7 +36,7 @@ int loader_stop(struct loader_access *access, struct helper *helper, pid_t pid, 
     int result = held ? BASE_OK : BASE_EBUSY;
     *access =
         (struct loader_access){.helper = helper, .pid = pid, .trace = held ? pid : 0, .memory = {.file = -1}};
-    for (int i = 0; i < STOP_TRIES && may_pass(result, i); i++) {
+    for (int i = 0; i < STOP_TRIES && may_succeed_later(result, i); i++) {
         base_error_clear(&why);
         if (i)
             nanosleep(&rest, NULL);

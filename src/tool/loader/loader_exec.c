@@ -18,7 +18,7 @@ int loader_expect_exec(struct helper *helper, pid_t tid, struct base_error *erro
     return result;
 }
 
-/* Who is born meanwhile is none of ours: a hook of its own tells of its exec. */
+/* Processes that are created meanwhile are not followed: their own hooks notify tally of their execs. */
 bool loader_take_event(struct helper *helper, const struct trace_event *event)
 {
     const uint64_t keep = TRACE_GS_KEEP;
@@ -31,7 +31,7 @@ bool loader_take_event(struct helper *helper, const struct trace_event *event)
     return false;
 }
 
-void loader_let_go(struct helper *helper, pid_t tid)
+void loader_unfollow(struct helper *helper, pid_t tid)
 {
     helper_trace_leave(helper, process_of(tid), NULL);
 }

@@ -1,5 +1,10 @@
-/* First step of leaving: what is ours in the process. Only what the process's own memory says is believed, as far as the
- * mappings agree. */
+/* First step of leaving: what is ours in the process. What the process's memory lists is believed only as
+ * far as the mappings agree.
+ *
+ * A slot says which function jumps to it. Where the function's bytes are the jump, that is put back. Where
+ * others have changed the bytes, it depends on what is there now: our jump below their breakpoint is put
+ * back and their byte stays; the file's bytes, or another file's, need nothing; anything else is a
+ * suspect, which may hold our jump elsewhere. */
 #include "loader_find.h"
 
 #include <stdio.h>
@@ -26,7 +31,6 @@ static int no_memory(struct base_error *error)
     return base_fail(error, BASE_ENOMEM, "out of memory");
 }
 
-/* `named`: with our name. */
 bool loader_find_is_mapped(const struct proc_maps *maps, const struct loader_own_range *range, bool named)
 {
     uint64_t at = range->address;
@@ -51,9 +55,9 @@ static int add_range(struct loader_leaving *leaving, const struct loader_own_ran
     return BASE_OK;
 }
 
-/* Ranges that home tells of: only private memory at the place where it says that the data is, and what bears
- * our name. */
-static int take_home(struct loader_leaving *leaving, const struct proc_maps *maps, uint64_t address)
+/* Of the ranges that home lists only the data is not found by name: it must be private memory right behind
+ * home. */
+static int read_home(struct loader_leaving *leaving, const struct proc_maps *maps, uint64_t address)
 {
     struct loader_home home;
     if (loader_read(&leaving->access, address, &home, sizeof home) < 0 || home.version != LOADER_VERSION ||
@@ -70,9 +74,8 @@ static int take_home(struct loader_leaving *leaving, const struct proc_maps *map
     return add_range(leaving, &data);
 }
 
-/* Another tally that runs still, and would go on as if nothing were; for who is about to load, this one
- * too. */
-static int refuse_living(const struct loader_leaving *leaving, const struct wire_agent_control *control)
+/* Another tally that still runs would not notice that its agent is gone; for remains, this one counts too. */
+static int refuse_running(const struct loader_leaving *leaving, const struct wire_agent_control *control)
 {
     char path[64], theirs[4096], ours[sizeof theirs];
     pid_t tally = (pid_t)control->tally_pid;
@@ -86,7 +89,6 @@ static int refuse_living(const struct loader_leaving *leaving, const struct wire
                      leaving->access.pid, tally);
 }
 
-/* False: there is none. */
 bool loader_find_control(struct loader_leaving *leaving, struct wire_agent_control *control)
 {
     return leaving->region_size != 0 &&
@@ -102,8 +104,6 @@ static bool has_regions(const struct loader_leaving *leaving, const struct wire_
            control->regions_offset <= size - control->region_size;
 }
 
-/* The process's own region, which it shows at the place of the first one (wire_agent.h); a child that is not
- * counted has its parent's there. */
 void loader_find_process(struct loader_leaving *leaving, const struct wire_agent_control *control)
 {
     struct wire_agent_process process;
@@ -127,13 +127,12 @@ int loader_find_counts(struct loader_leaving *leaving)
     leaving->timer_signals[0] = control.timer_signal <= 64 ? control.timer_signal : 0;
     leaving->timer_signals[1] = control.timer_other <= 64 ? control.timer_other : 0;
     loader_find_process(leaving, &control);
-    int result = refuse_living(leaving, &control);
+    int result = refuse_running(leaving, &control);
     if (result == BASE_OK && has_regions(leaving, &control))
         result = loader_returns_begin(&leaving->returns, &control, leaving->region, leaving->error);
     return result;
 }
 
-/* New calls go past the agent from now on. */
 void loader_find_publish(struct loader_leaving *leaving)
 {
     const uint32_t state = WIRE_AGENT_LEFT;
@@ -143,7 +142,7 @@ void loader_find_publish(struct loader_leaving *leaving)
                            sizeof state, NULL);
 }
 
-/* A hook that replaces return addresses, or puts them back: they alone are whole (wire_hook.h). */
+/* Hooks that replace return addresses, or put them back: only these are whole (wire_hook.h). */
 static bool is_whole(const struct loader_x86_64_wrap *wrap)
 {
     return wrap->code[0] == 0x41 && wrap->code[1] == 0x53;
@@ -154,16 +153,17 @@ static bool unwinds(const struct loader_x86_64_wrap *wrap)
     return is_whole(wrap) && (wrap->hook.cookie & 255) == WIRE_AGENT_ENTRY_UNWIND;
 }
 
-/* They answer as long as the agent may be on a stack. */
-static bool publishes_to_unwinders(const struct loader_x86_64_wrap *wrap)
+/* Hooks that answer unwinders about the agent's own frames, as long as those may be on a stack. */
+static bool answers_unwinders(const struct loader_x86_64_wrap *wrap)
 {
     uint64_t entry = wrap->hook.cookie & 255;
     return entry == WIRE_AGENT_ENTRY_OBJECT || entry == WIRE_AGENT_ENTRY_HEADERS;
 }
 
-/* Is nothing there that somebody made of our jump? What was mapped since over what we had hooked shows its file, or is none's. Who changes
- * text may map it without the right to execute for that moment: it is told by its file, which has the function's `old` bytes there. Data of
- * another file differs from it by right. */
+/* Is it certain that the bytes hold nothing of our jump? Memory that was mapped since over a function that
+ * we had hooked shows its file, or has none. A tool that changes text may map it without execute
+ * permission for that moment: such text is recognised by its file, which has the function's `old` bytes
+ * there. Data of another file may differ from its file. */
 static bool shows_file(const struct proc_maps *maps, pid_t pid, uint64_t address, const uint8_t *live,
                        const uint8_t *old, size_t size)
 {
@@ -185,10 +185,10 @@ static bool shows_file(const struct proc_maps *maps, pid_t pid, uint64_t address
     return true;
 }
 
-static int add_change(struct loader_leaving *leaving, const struct hooked *hooked)
+static int add_put_back(struct loader_leaving *leaving, const struct hooked *hooked)
 {
     struct loader_changes *list =
-        unwinds(hooked->wrap) || publishes_to_unwinders(hooked->wrap) ? &leaving->last : &leaving->first;
+        unwinds(hooked->wrap) || answers_unwinders(hooked->wrap) ? &leaving->last : &leaving->first;
     if (!base_array_room(list->items, list->count, list->capacity))
         return no_memory(leaving->error);
     list->items[list->count++] = hooked->change;
@@ -203,7 +203,7 @@ static int add_suspect(struct loader_leaving *leaving, uint64_t address)
     return BASE_OK;
 }
 
-/* What is still ours of the bytes that lead from the function to the slot. */
+/* Puts back what is still ours of the bytes that jump from the function to the slot. */
 static int add_altered(struct loader_leaving *leaving, const struct proc_maps *maps, struct hooked *hooked)
 {
     const size_t jump = LOADER_X86_64_WRAP_JUMP;
@@ -215,7 +215,7 @@ static int add_altered(struct loader_leaving *leaving, const struct proc_maps *m
     if (memcmp(change->before, change->after, jump) == 0)
         return BASE_OK;
     leaving->left->probed++;
-    return add_change(leaving, hooked);
+    return add_put_back(leaving, hooked);
 }
 
 static bool overlaps(const struct loader_changes *changes, uint64_t address)
@@ -227,8 +227,8 @@ static bool overlaps(const struct loader_changes *changes, uint64_t address)
     return false;
 }
 
-/* A slot of a function that has gone, whose place another one has: what lies there is that one's. */
-static bool is_known(const struct loader_leaving *leaving, uint64_t address)
+/* Another slot's function has the place now: the bytes there are explained by that. */
+static bool is_explained(const struct loader_leaving *leaving, uint64_t address)
 {
     return overlaps(&leaving->first, address) || overlaps(&leaving->last, address);
 }
@@ -237,13 +237,14 @@ static int add_function(struct loader_leaving *leaving, const struct loader_x86_
 {
     if (!base_array_room(leaving->functions, leaving->function_count, leaving->function_capacity))
         return no_memory(leaving->error);
-    if (!is_whole(wrap)) /* else nothing of ours is on the stack of who is in it but what is put back */
+    if (!is_whole(
+            wrap)) /* whole ones leave nothing of ours on a stack but return addresses, which are put back */
         leaving->functions[leaving->function_count++] = wrap->hook.function;
     return BASE_OK;
 }
 
-/* `altered` false: a function whose jump is as we made it; true: one of the others. */
-static int take_slot(struct loader_leaving *leaving, const struct proc_maps *maps,
+/* `altered` false: handles functions whose jump is as we made it; true: the others. */
+static int find_slot(struct loader_leaving *leaving, const struct proc_maps *maps,
                      const struct loader_x86_64_wrap *wrap, uint64_t slot, bool altered)
 {
     const size_t jump = LOADER_X86_64_WRAP_JUMP;
@@ -256,12 +257,12 @@ static int take_slot(struct loader_leaving *leaving, const struct proc_maps *map
         altered != (memcmp(hooked.live, hooked.change.before, jump) != 0))
         return result;
     if (!altered)
-        return add_change(leaving, &hooked);
-    return is_known(leaving, wrap->hook.function) ? BASE_OK : add_altered(leaving, maps, &hooked);
+        return add_put_back(leaving, &hooked);
+    return is_explained(leaving, wrap->hook.function) ? BASE_OK : add_altered(leaving, maps, &hooked);
 }
 
-/* The last ones first: of two in one place the later one is there. */
-static int take_slots(struct loader_leaving *leaving, const struct proc_maps *maps,
+/* From the last slot on: of two for one place the later one is in effect. */
+static int find_slots(struct loader_leaving *leaving, const struct proc_maps *maps,
                       const struct proc_mapping *mapping, bool altered)
 {
     struct loader_slab_head head;
@@ -275,7 +276,7 @@ static int take_slots(struct loader_leaving *leaving, const struct proc_maps *ma
         struct loader_x86_64_wrap wrap;
         uint64_t slot = mapping->start + i * sizeof wrap;
         if (loader_read(&leaving->access, slot, &wrap, sizeof wrap) == BASE_OK && wrap.hook.function != 0)
-            result = take_slot(leaving, maps, &wrap, slot, altered);
+            result = find_slot(leaving, maps, &wrap, slot, altered);
     }
     return result;
 }
@@ -289,7 +290,6 @@ int loader_find_add_mapping(struct loader_leaving *leaving, const struct proc_ma
     return add_range(leaving, &range);
 }
 
-/* And what is told in it. */
 int loader_find_mapping(struct loader_leaving *leaving, const struct proc_maps *maps,
                         const struct proc_mapping *mapping)
 {
@@ -300,8 +300,8 @@ int loader_find_mapping(struct loader_leaving *leaving, const struct proc_maps *
         loader_read(&leaving->access, mapping->start, &magic, sizeof magic) < 0)
         return result;
     if (magic == LOADER_HOME)
-        return take_home(leaving, maps, mapping->start);
-    return magic == LOADER_SLAB ? take_slots(leaving, maps, mapping, false) : BASE_OK;
+        return read_home(leaving, maps, mapping->start);
+    return magic == LOADER_SLAB ? find_slots(leaving, maps, mapping, false) : BASE_OK;
 }
 
 int loader_find_altered(struct loader_leaving *leaving, const struct proc_maps *maps,
@@ -311,10 +311,9 @@ int loader_find_altered(struct loader_leaving *leaving, const struct proc_maps *
     if (!mapping->executable || loader_read(&leaving->access, mapping->start, &magic, sizeof magic) < 0 ||
         magic != LOADER_SLAB)
         return BASE_OK;
-    return take_slots(leaving, maps, mapping, true);
+    return find_slots(leaving, maps, mapping, true);
 }
 
-/* Every mapping of ours, as they are now. */
 int loader_find(struct loader_leaving *leaving,
                 int (*take)(struct loader_leaving *, const struct proc_maps *, const struct proc_mapping *))
 {
@@ -327,9 +326,9 @@ int loader_find(struct loader_leaving *leaving,
     return result;
 }
 
-/* One that was looked at before what explains it is no stranger's. */
+/* A later slot may have explained a place that an earlier one could not. */
 void loader_find_count_suspects(struct loader_leaving *leaving)
 {
     for (size_t i = 0; i < leaving->suspect_count; i++)
-        leaving->left->skipped += !is_known(leaving, leaving->suspects[i]);
+        leaving->left->skipped += !is_explained(leaving, leaving->suspects[i]);
 }

@@ -5,7 +5,7 @@
  *   2. clear     threads that stand among bytes that will change go on in the slot's body;
  *   3. write     all changes, or none.
  *
- * 2. needs a standing process. Without one it is the caller's word that nobody runs there
+ * 2. needs a standing process. Without one the caller ensures that no thread runs there
  * (loader_update, `quiet`). */
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +39,7 @@ struct setting {
     struct loader_access *access;
     struct pending *items;
     size_t count, capacity;
+    size_t wanted; /* slots that the present object's functions may still take */
     struct base_error *error;
 };
 
@@ -49,8 +50,8 @@ static int no_memory(struct base_error *error)
 
 /* --- 1. collect --- */
 
-static int add(struct setting *setting, const struct loader_hook *hook, enum loader_state state,
-               enum stub_reason reason)
+static int add_hook(struct setting *setting, const struct loader_hook *hook, enum loader_state state,
+                    enum stub_reason reason)
 {
     struct loader_agent *agent = setting->agent;
     if (!base_array_room(agent->hooks, agent->hook_count, agent->hook_capacity))
@@ -62,20 +63,21 @@ static int add(struct setting *setting, const struct loader_hook *hook, enum loa
     return BASE_OK;
 }
 
-static int refuse(struct setting *setting, const struct loader_hook *hook, const struct layers *layers,
-                  enum stub_reason reason)
+static int refuse_hook(struct setting *setting, const struct loader_hook *hook, const struct layers *layers,
+                       enum stub_reason reason)
 {
     struct loader_hook refused = *hook;
     int result = BASE_OK;
     for (size_t i = 0; i < layers->count && result == BASE_OK; i++) {
         refused.function = layers->functions[i];
-        result = add(setting, &refused, LOADER_REFUSED, reason);
+        result = add_hook(setting, &refused, LOADER_REFUSED, reason);
     }
     return result;
 }
 
-/* What stands there: the file's bytes, or somebody's jump over them, which then moves alone. 0: neither. */
-static uint8_t judge(const struct plan_hookable *function, const uint8_t *live)
+/* How many bytes are to be moved: the file's, or another tool's jump over them, which then moves alone. 0:
+ * the bytes are neither. */
+static uint8_t movable_length(const struct plan_hookable *function, const uint8_t *live)
 {
     const size_t jump = LOADER_X86_64_WRAP_JUMP;
     if (memcmp(live, function->old, function->length) == 0)
@@ -91,35 +93,34 @@ static void free_wraps(const struct pending *pending)
         pending->wraps[i]->hook.function = 0;
 }
 
-/* A slot for each. BASE_EBUSY: there is none. */
-static int take_slots(struct setting *setting, const struct loader_object *object, size_t wanted,
-                      struct pending *pending, uint64_t addresses[LAYERS])
+/* A slot for each layer. BASE_EBUSY: there is none. */
+static int take_slots(struct setting *setting, const struct loader_object *object, struct pending *pending,
+                      uint64_t addresses[LAYERS])
 {
     for (size_t i = 0; i < pending->count; i++) {
-        struct loader_slab *slab;
-        uint32_t slot;
-        int result = loader_slot(setting->agent, setting->access, object, wanted, setting->access->standing,
-                                 &slab, &slot, setting->error);
+        struct loader_slot slot;
+        int result =
+            loader_slot_take(setting->agent, setting->access, object, setting->wanted, &slot, setting->error);
         if (result != BASE_OK)
             return result > 0 ? BASE_EBUSY : result;
-        pending->wraps[i] = &slab->slots[slot];
-        addresses[i] = slab->address + slot * sizeof *pending->wraps[i];
+        pending->wraps[i] = &slot.slab->slots[slot.index];
+        addresses[i] = slot.slab->address + slot.index * sizeof *pending->wraps[i];
     }
     return BASE_OK;
 }
 
-/* The code of all, from the one beneath on. */
-static enum stub_reason make(const struct setting *setting, uint64_t address, const uint8_t *live,
-                             const struct layers *layers, struct pending *pending,
-                             const uint64_t addresses[LAYERS])
+/* The code of all layers, from the one beneath on. */
+static enum stub_reason make_wraps(const struct setting *setting, uint64_t address, const uint8_t *live,
+                                   const struct layers *layers, struct pending *pending,
+                                   const uint64_t addresses[LAYERS])
 {
     const struct loader_agent *agent = setting->agent;
     enum stub_reason reason = STUB_FINE;
     for (size_t i = 0; i < pending->count && reason == STUB_FINE; i++) {
         const struct loader_function *function = &agent->plans->functions[layers->functions[i]];
         struct loader_x86_64_wrap *wrap = pending->wraps[i];
-        reason = i == 0 ? loader_x86_64_wrap_make(wrap, addresses[i], address, live, pending->length,
-                                                  function->whole, &pending->moved)
+        const struct loader_x86_64_wrapped wrapped = {address, live, pending->length, function->whole};
+        reason = i == 0 ? loader_x86_64_wrap_make(wrap, addresses[i], &wrapped, &pending->moved)
                         : loader_x86_64_wrap_over(wrap, addresses[i], pending->wraps[i - 1], addresses[i - 1],
                                                   function->whole);
         wrap->hook.handler = agent->base + function->handler;
@@ -137,7 +138,7 @@ static void fill_change(struct pending *pending, uint64_t address, uint64_t slot
 
 static int add_pending(struct setting *setting, const struct loader_object *object,
                        const struct loader_hook *hook, const struct layers *layers, const uint8_t *live,
-                       uint8_t length, size_t wanted)
+                       uint8_t length)
 {
     struct loader_agent *agent = setting->agent;
     uint64_t addresses[LAYERS];
@@ -145,16 +146,16 @@ static int add_pending(struct setting *setting, const struct loader_object *obje
         return no_memory(setting->error);
     struct pending *pending = &setting->items[setting->count];
     *pending = (struct pending){.length = length, .hook = agent->hook_count, .count = layers->count};
-    int result = take_slots(setting, object, wanted, pending, addresses);
+    int result = take_slots(setting, object, pending, addresses);
     if (result < 0)
         return result;
-    enum stub_reason reason = make(setting, hook->address, live, layers, pending, addresses);
+    enum stub_reason reason = make_wraps(setting, hook->address, live, layers, pending, addresses);
     if (reason != STUB_FINE) {
         free_wraps(pending);
-        return refuse(setting, hook, layers, reason);
+        return refuse_hook(setting, hook, layers, reason);
     }
     fill_change(pending, hook->address, addresses[layers->count - 1], live);
-    result = refuse(setting, hook, layers, STUB_FINE); /* until it is written */
+    result = refuse_hook(setting, hook, layers, STUB_FINE); /* until it is written */
     for (size_t i = 0; i < layers->count && result == BASE_OK; i++)
         agent->hooks[pending->hook + i].slot = addresses[i];
     if (result < 0)
@@ -171,30 +172,31 @@ static bool is_known(const struct loader_agent *agent, uint64_t address)
     return false;
 }
 
-/* Who hooks the function, the one beneath first. What is only to be found, and what stacks forbid, is told at
- * once. */
-static int ask(struct setting *setting, const struct loader_object *object,
-               const struct plan_hookable *function, struct loader_hook *hook, struct layers *layers)
+/* Which requests hook the function, the one beneath first. Functions that are only to be found, and those
+ * that the image's own stacks forbid, are entered at once. */
+static int choose_layers(struct setting *setting, const struct loader_object *object,
+                         const struct plan_hookable *function, struct loader_hook *hook,
+                         struct layers *layers)
 {
     const struct loader_function *functions = setting->agent->plans->functions;
     bool has_over = function->over != 0 && !functions[function->request].alone;
-    const uint32_t asked[LAYERS] = {function->request, function->over - 1};
+    const uint32_t requests[LAYERS] = {function->request, function->over - 1};
     int result = BASE_OK;
     for (size_t i = 0; i < 1u + has_over && result == BASE_OK; i++) {
-        const struct layers one = {{asked[i]}, 1};
-        hook->function = asked[i];
-        if (functions[asked[i]].only_found && !function->resolver)
-            result = add(setting, hook, LOADER_FOUND, STUB_FINE);
-        else if (functions[asked[i]].whole && object->file->owns_stacks && function->reason == STUB_FINE)
-            result = refuse(setting, hook, &one, STUB_REASON_OWN_STACKS);
+        const struct layers one = {{requests[i]}, 1};
+        hook->function = requests[i];
+        if (functions[requests[i]].only_found && !function->resolver)
+            result = add_hook(setting, hook, LOADER_FOUND, STUB_FINE);
+        else if (functions[requests[i]].whole && object->file->owns_stacks && function->reason == STUB_FINE)
+            result = refuse_hook(setting, hook, &one, STUB_REASON_OWN_STACKS);
         else
-            layers->functions[layers->count++] = asked[i];
+            layers->functions[layers->count++] = requests[i];
     }
     return result;
 }
 
-static int hooks_of_function(struct setting *setting, const struct loader_object *object,
-                             const struct plan_hookable *function, size_t wanted)
+static int collect_function(struct setting *setting, const struct loader_object *object,
+                            const struct plan_hookable *function)
 {
     uint8_t live[sizeof function->old] = {0};
     struct layers layers = {.count = 0};
@@ -202,17 +204,17 @@ static int hooks_of_function(struct setting *setting, const struct loader_object
         .address = object->bias + function->address, .name = function->name, .path = object->path};
     if (hook.address < object->start || hook.address >= object->end || is_known(setting->agent, hook.address))
         return BASE_OK;
-    int result = ask(setting, object, function, &hook, &layers);
+    int result = choose_layers(setting, object, function, &hook, &layers);
     if (result < 0 || layers.count == 0)
         return result;
     if (function->reason != STUB_FINE)
-        return refuse(setting, &hook, &layers, function->reason);
+        return refuse_hook(setting, &hook, &layers, function->reason);
     if (loader_read(setting->access, hook.address, live, function->length) < 0)
-        return refuse(setting, &hook, &layers, STUB_REASON_TEXT_DIFFERS);
-    uint8_t length = judge(function, live);
+        return refuse_hook(setting, &hook, &layers, STUB_REASON_TEXT_DIFFERS);
+    uint8_t length = movable_length(function, live);
     if (length == 0)
-        return refuse(setting, &hook, &layers, STUB_REASON_TEXT_DIFFERS);
-    return add_pending(setting, object, &hook, &layers, live, length, wanted);
+        return refuse_hook(setting, &hook, &layers, STUB_REASON_TEXT_DIFFERS);
+    return add_pending(setting, object, &hook, &layers, live, length);
 }
 
 /* How many slots the functions may take. */
@@ -224,33 +226,33 @@ static size_t slots_of(const struct plan_functions *functions)
     return count;
 }
 
-static int hooks_of_object(struct setting *setting, const struct loader_object *object)
+static int collect_object(struct setting *setting, const struct loader_object *object)
 {
     const struct plan_functions *functions = &object->file->functions;
-    size_t wanted = slots_of(functions);
     int result = BASE_OK;
+    setting->wanted = slots_of(functions);
     for (size_t i = 0; i < functions->count && result == BASE_OK; i++) {
-        result = hooks_of_function(setting, object, &functions->items[i], wanted);
-        wanted -= 1u + (functions->items[i].over != 0);
+        result = collect_function(setting, object, &functions->items[i]);
+        setting->wanted -= 1u + (functions->items[i].over != 0);
     }
     return result;
 }
 
-static int collect(struct setting *setting)
+static int collect_hooks(struct setting *setting)
 {
     struct loader_agent *agent = setting->agent;
     int result = BASE_OK;
     for (size_t i = 0; i < agent->object_count && result == BASE_OK; i++) {
         const struct loader_object *object = agent->objects[i];
         if (object->live && !object->done && object->file != NULL)
-            result = hooks_of_object(setting, object);
+            result = collect_object(setting, object);
     }
     return result;
 }
 
 /* --- 2. clear --- */
 
-static struct pending *around(struct setting *setting, uint64_t pc)
+static struct pending *pending_around(struct setting *setting, uint64_t pc)
 {
     for (size_t i = 0; i < setting->count; i++) {
         struct pending *pending = &setting->items[i];
@@ -261,8 +263,9 @@ static struct pending *around(struct setting *setting, uint64_t pc)
     return NULL;
 }
 
-/* A thread on a boundary goes on at the same instruction in the body; elsewhere it is stepped out. */
-static int move(struct setting *setting, pid_t tid, uint64_t pc, const struct pending *pending)
+/* A thread between two instructions goes on at the same instruction in the body; elsewhere it is stepped
+ * out. */
+static int move_thread(struct setting *setting, pid_t tid, uint64_t pc, const struct pending *pending)
 {
     struct loader_access *access = setting->access;
     const struct stub_x86_64_entry entry = {.kind = STUB_ENTRY,
@@ -281,7 +284,7 @@ static int move(struct setting *setting, pid_t tid, uint64_t pc, const struct pe
                       : helper_trace_write_registers(access->helper, access->trace, tid, &registers, NULL);
 }
 
-static void drop(struct setting *setting, struct pending *pending, enum stub_reason reason)
+static void drop_pending(struct setting *setting, struct pending *pending, enum stub_reason reason)
 {
     for (size_t i = 0; i < pending->count; i++) {
         setting->agent->hooks[pending->hook + i].reason = (uint8_t)reason;
@@ -291,7 +294,7 @@ static void drop(struct setting *setting, struct pending *pending, enum stub_rea
     pending->dropped = true;
 }
 
-/* True: somebody had to be moved, and may stand elsewhere among the bytes now. */
+/* True: the thread had to be moved, and may stand elsewhere among the bytes now. */
 static bool clear_thread(struct setting *setting, const struct trace_stop_thread *thread)
 {
     uint64_t pc = thread->pc, sp;
@@ -299,26 +302,26 @@ static bool clear_thread(struct setting *setting, const struct trace_stop_thread
         return false;
     if (pc == 0 && !proc_target_is_in_kernel(thread->process, thread->tid, &pc, &sp))
         pc = 0;
-    struct pending *pending = around(setting, pc);
+    struct pending *pending = pending_around(setting, pc);
     if (pending == NULL)
         return false;
-    if (thread->state != TRACE_STOP_STOPPED || move(setting, thread->tid, pc, pending) < 0)
-        drop(setting, pending, STUB_REASON_ENTRY_OCCUPIED);
+    if (thread->state != TRACE_STOP_STOPPED || move_thread(setting, thread->tid, pc, pending) < 0)
+        drop_pending(setting, pending, STUB_REASON_ENTRY_OCCUPIED);
     return true;
 }
 
-/* A handler's thread comes back among the bytes when the handler is over. */
+/* A handler's thread returns to the bytes when the handler ends. */
 static int drop_interrupted(void *context, const struct trace_frame *frame, struct base_error *error)
 {
     struct setting *setting = context;
-    struct pending *pending = around(setting, frame->pc);
+    struct pending *pending = pending_around(setting, frame->pc);
     (void)error;
     if (pending != NULL)
-        drop(setting, pending, STUB_REASON_ENTRY_OCCUPIED);
+        drop_pending(setting, pending, STUB_REASON_ENTRY_OCCUPIED);
     return BASE_OK;
 }
 
-static int clear(struct setting *setting)
+static int clear_threads(struct setting *setting)
 {
     struct loader_access *access = setting->access;
     bool moved = setting->count > 0;
@@ -336,14 +339,14 @@ static int clear(struct setting *setting)
         if (result < 0)
             return result;
     }
-    return moved
-               ? base_fail(setting->error, BASE_EBUSY, "a thread cannot be brought out of what is to change")
-               : BASE_OK;
+    return moved ? base_fail(setting->error, BASE_EBUSY,
+                             "a thread cannot be moved out of the code that is to change")
+                 : BASE_OK;
 }
 
 /* --- 3. write --- */
 
-static int apply(struct setting *setting, struct trace_memory_change *changes, size_t count)
+static int apply_changes(struct setting *setting, struct trace_memory_change *changes, size_t count)
 {
     struct loader_access *access = setting->access;
     if (count == 0)
@@ -363,7 +366,7 @@ static int write_all(struct setting *setting)
     for (size_t i = 0; i < setting->count; i++)
         if (!setting->items[i].dropped)
             changes[count++] = setting->items[i].change;
-    int result = apply(setting, changes, count);
+    int result = apply_changes(setting, changes, count);
     free(changes);
     for (size_t i = 0; i < setting->count && result == BASE_OK; i++)
         for (size_t j = 0; j < setting->items[i].count && !setting->items[i].dropped; j++)
@@ -373,7 +376,7 @@ static int write_all(struct setting *setting)
 
 /* --- all --- */
 
-static void forget(struct setting *setting, size_t hook_count)
+static void undo_setting(struct setting *setting, size_t hook_count)
 {
     for (size_t i = 0; i < setting->count; i++)
         free_wraps(&setting->items[i]);
@@ -384,13 +387,13 @@ int loader_set_hooks(struct loader_agent *agent, struct loader_access *access, s
 {
     struct setting setting = {.agent = agent, .access = access, .error = error};
     size_t before = agent->hook_count;
-    int result = collect(&setting);
+    int result = collect_hooks(&setting);
     if (result == BASE_OK && access->standing)
-        result = clear(&setting);
+        result = clear_threads(&setting);
     if (result == BASE_OK)
         result = write_all(&setting);
     if (result < 0)
-        forget(&setting, before);
+        undo_setting(&setting, before);
     for (size_t i = 0; i < agent->object_count && result >= 0; i++)
         agent->objects[i]->done = true;
     free(setting.items);

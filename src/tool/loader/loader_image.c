@@ -14,7 +14,7 @@ struct loader_image {
     uint64_t span, fixed;
 };
 
-static int no_image(struct base_error *error, const char *why)
+static int refuse_image(struct base_error *error, const char *why)
 {
     return base_fail(error, BASE_EFORMAT, "the agent's image: %s", why);
 }
@@ -54,19 +54,19 @@ static bool is_sound(const struct elf_image *elf, const Elf64_Phdr *segment)
            segment->p_memsz < SPAN_MOST;
 }
 
-/* What is written must not share a page with what is executed, and lie behind it. */
-static int measure(struct loader_image *image, struct base_error *error)
+/* Writable segments must lie behind the executable ones, in other pages. */
+static int measure_image(struct loader_image *image, struct base_error *error)
 {
     Elf64_Ehdr header;
     uint64_t fixed_end = 0, written = UINT64_MAX;
     if (!header_of(image->elf, &header))
-        return no_image(error, "no shared object");
+        return refuse_image(error, "not a shared object");
     for (unsigned i = 0; i < header.e_phnum; i++) {
         Elf64_Phdr segment = segment_at(image->elf, &header, i);
         if (segment.p_type != PT_LOAD || segment.p_memsz == 0)
             continue;
         if (!is_sound(image->elf, &segment))
-            return no_image(error, "a segment outside of the file");
+            return refuse_image(error, "a segment is out of range of the file");
         uint64_t end = segment.p_vaddr + segment.p_memsz, start = segment.p_vaddr & ~(PAGE - 1);
         image->span = pages(end) > image->span ? pages(end) : image->span;
         if ((segment.p_flags & PF_W) != 0)
@@ -75,7 +75,7 @@ static int measure(struct loader_image *image, struct base_error *error)
             fixed_end = pages(end) > fixed_end ? pages(end) : fixed_end;
     }
     if (fixed_end == 0 || fixed_end > written)
-        return no_image(error, "what is written does not lie behind what is executed");
+        return refuse_image(error, "writable segments do not lie behind executable ones");
     image->fixed = written < image->span ? written : image->span;
     return BASE_OK;
 }
@@ -103,24 +103,24 @@ static int relocate_one(const struct loader_image *image, uint64_t base, uint8_t
     if (type == R_X86_64_NONE)
         return BASE_OK;
     if (type != R_X86_64_RELATIVE)
-        return no_image(error, "a relocation that is not RELATIVE");
+        return refuse_image(error, "a relocation that is not RELATIVE");
     if (relocation->r_offset < image->fixed || relocation->r_offset > image->span - sizeof value)
-        return no_image(error, "a relocation of what nobody writes");
+        return refuse_image(error, "a relocation of read-only memory");
     memcpy(bytes + relocation->r_offset, &value, sizeof value);
     return BASE_OK;
 }
 
-static int relocate(const struct loader_image *image, const Elf64_Phdr *dynamic, uint64_t base,
-                    uint8_t *bytes, struct base_error *error)
+static int relocate_all(const struct loader_image *image, const Elf64_Phdr *dynamic, uint64_t base,
+                        uint8_t *bytes, struct base_error *error)
 {
     if (dynamic->p_vaddr > image->span || dynamic->p_memsz > image->span - dynamic->p_vaddr)
-        return no_image(error, "a dynamic section outside of it");
+        return refuse_image(error, "the dynamic section is out of range");
     uint64_t at = dynamic_value(bytes, dynamic, DT_RELA), size = dynamic_value(bytes, dynamic, DT_RELASZ);
     if (dynamic_value(bytes, dynamic, DT_RELR) || dynamic_value(bytes, dynamic, DT_JMPREL) ||
         dynamic_value(bytes, dynamic, DT_NEEDED))
-        return no_image(error, "it needs other objects, or a loader");
+        return refuse_image(error, "it needs other objects, or a loader");
     if (at > image->span || size > image->span - at)
-        return no_image(error, "relocations outside of it");
+        return refuse_image(error, "relocations are out of range");
     int result = BASE_OK;
     for (uint64_t i = 0; i + sizeof(Elf64_Rela) <= size && result == BASE_OK; i += sizeof(Elf64_Rela)) {
         Elf64_Rela relocation;
@@ -146,10 +146,10 @@ int loader_image_make(const struct loader_image *image, uint64_t base, uint8_t *
         else if (segment.p_type == PT_DYNAMIC)
             dynamic = segment;
     }
-    return dynamic.p_memsz ? relocate(image, &dynamic, base, bytes, error) : BASE_OK;
+    return dynamic.p_memsz ? relocate_all(image, &dynamic, base, bytes, error) : BASE_OK;
 }
 
-/* --- life --- */
+/* --- open and close --- */
 
 int loader_image_open(const void *bytes, size_t size, struct loader_image **image, struct base_error *error)
 {
@@ -159,9 +159,9 @@ int loader_image_open(const void *bytes, size_t size, struct loader_image **imag
         return base_fail(error, BASE_ENOMEM, "out of memory");
     int result = elf_image_open_memory(bytes, size, "the agent", &made->elf, error);
     if (result == BASE_OK && elf_image_machine(made->elf) != EM_X86_64)
-        result = no_image(error, "made for another machine");
+        result = refuse_image(error, "made for another machine");
     if (result == BASE_OK)
-        result = measure(made, error);
+        result = measure_image(made, error);
     if (result == BASE_OK && (trial = malloc(made->span)) == NULL)
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result == BASE_OK)
@@ -193,8 +193,8 @@ uint64_t loader_image_fixed(const struct loader_image *image)
     return image->fixed;
 }
 
-static bool find_in(const struct elf_section *symbols, const struct elf_section *strings, const char *name,
-                    uint64_t *offset)
+static bool find_symbol_in(const struct elf_section *symbols, const struct elf_section *strings,
+                           const char *name, uint64_t *offset)
 {
     size_t length = strlen(name) + 1;
     for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols->size; at += sizeof(Elf64_Sym)) {
@@ -217,7 +217,7 @@ bool loader_image_symbol(const struct loader_image *image, const char *name, uin
         struct elf_section symbols, strings;
         if (elf_image_section(image->elf, tables[i][0], &symbols) && symbols.bytes != NULL &&
             elf_image_section(image->elf, tables[i][1], &strings) && strings.bytes != NULL &&
-            find_in(&symbols, &strings, name, offset))
+            find_symbol_in(&symbols, &strings, name, offset))
             return *offset < image->span;
     }
     return false;

@@ -1,4 +1,4 @@
-/* loader_inside.h - tally's side of an agent, for loader_agent*.c alone. Context: tool. */
+/* loader_inside.h - tally's record of an agent, for loader*.c alone. Context: tool. */
 #ifndef LOADER_INSIDE_H
 #define LOADER_INSIDE_H
 
@@ -8,7 +8,7 @@
 #include "proc_maps.h"
 #include "trace_memory.h"
 
-/* A file that was looked at. */
+/* A file that was read. */
 struct loader_file {
     uint64_t device, inode, size;
     int64_t seconds, nanoseconds; /* of its last change */
@@ -23,16 +23,11 @@ struct loader_plans {
     const struct loader_function *functions;
     size_t function_count;
     struct plan_function_request *requests; /* the functions' */
-    const char *const *globs;               /* of images that are left as they are */
+    const char *const *globs;               /* of images that are not changed */
     size_t glob_count;
     struct loader_file **files;
     size_t count, capacity;
 };
-
-/* What the open file `descriptor` (which is closed) has of the functions; kept. `path`: of the object, for
- * wishes and messages. */
-int loader_plans_find(struct loader_plans *plans, int descriptor, const char *path,
-                      const struct loader_file **file, struct base_error *error);
 
 /* --- loader_access.c: a process as it can be reached at the moment --- */
 
@@ -81,7 +76,7 @@ struct loader_agent {
     const struct loader_image *image;
     struct loader_plans *plans;
     struct loader_tables *tables;  /* NULL: no region */
-    struct loader_access *loading; /* in `prepare` */
+    struct loader_access *loading; /* in `prepare` and `visit` */
     uint64_t home, home_size, base;
     uint64_t data, data_size, alive; /* data: ends with the alive page */
     struct loader_slab **slabs;
@@ -94,24 +89,29 @@ struct loader_agent {
 
 /* --- loader_objects.c --- */
 
-/* Reads the mappings: new objects are looked at, those gone are marked. */
+/* Reads the mappings: adds new objects with what their files have, and marks unmapped ones. */
 int loader_survey(struct loader_agent *agent, struct base_error *error);
 
 /* --- loader_slab.c --- */
 
-/* A free slot within reach of the object, and whose it is; 1: there is none, and `may_map` is false. */
-int loader_slot(struct loader_agent *agent, struct loader_access *access, const struct loader_object *object,
-                size_t wanted, bool may_map, struct loader_slab **slab, uint32_t *slot,
-                struct base_error *error);
-/* Undoes what loader_load mapped for slabs. The process stands. One where a thread has been moved to
- * stays: its way back is in there. The next load removes it. */
+struct loader_slot {
+    struct loader_slab *slab;
+    uint32_t index;
+};
+/* Takes a free slot within reach of the object; `wanted`: how many its functions may still take, which a
+ * new slab is sized for. 1: there is none, and the process does not stand, so that no slab can be mapped. */
+int loader_slot_take(struct loader_agent *agent, struct loader_access *access,
+                     const struct loader_object *object, size_t wanted, struct loader_slot *slot,
+                     struct base_error *error);
+/* Undoes what loader_load mapped for slabs. The process stands. A slab that a thread has been moved to
+ * stays: the thread returns from there. The next load removes it. */
 void loader_unmap_slabs(struct loader_agent *agent, struct loader_access *access);
 void loader_slab_release(struct loader_slab *slab);
 
 /* --- loader_leave.c --- */
 
-/* What a killed tally left. BASE_EBUSY: a living one, or this one, has an agent there; or a thread is in
- * it. */
+/* Removes what a killed tally left. BASE_EBUSY: a running one, or this one, has an agent there; or a
+ * thread is in it. */
 int loader_remove_remains(struct helper *helper, pid_t pid, bool held, struct base_error *error);
 
 /* --- loader_hooks.c --- */

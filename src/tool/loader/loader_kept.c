@@ -19,7 +19,7 @@ struct page {
 };
 _Static_assert(sizeof(struct page) == PROC_TARGET_PAGE, "one page");
 
-static bool add(struct loader_kept *kept, const struct loader_kept_range *range)
+static bool add_kept_range(struct loader_kept *kept, const struct loader_kept_range *range)
 {
     if (!base_array_room(kept->items, kept->count, kept->capacity))
         return false;
@@ -34,7 +34,7 @@ static bool read_page(pid_t pid, uint64_t address, struct loader_kept *kept)
     if (proc_target_read(pid, address, &page, sizeof page) != sizeof page || page.magic != MAGIC)
         return true;
     for (uint64_t i = 0; i < page.count && i < LOADER_KEPT_MOST && room; i++)
-        room = add(kept, &page.ranges[i]);
+        room = add_kept_range(kept, &page.ranges[i]);
     return room;
 }
 
@@ -96,8 +96,8 @@ uint64_t loader_kept_bytes(pid_t pid)
     return bytes;
 }
 
-/* The page is as near as any of ours is. */
-static int map_page(struct helper *helper, pid_t trace, const struct page *page, struct base_error *error)
+/* The page is mapped near the ranges, as all memory of ours is. */
+static int map_page(const struct loader_target *target, const struct page *page, struct base_error *error)
 {
     const struct loader_kept_range *near = &page->ranges[0];
     const struct helper_room room = {.low = near->address,
@@ -107,19 +107,19 @@ static int map_page(struct helper *helper, pid_t trace, const struct page *page,
                                      .name = LOADER_KEPT_NAME};
     uint64_t address;
     int file = -1;
-    int result = helper_trace_share(helper, trace, &room, &address, &file, error);
+    int result = helper_trace_share(target->helper, target->trace, &room, &address, &file, error);
     if (result < 0)
         return result;
     if (pwrite(file, page, sizeof *page, 0) != (ssize_t)sizeof *page) {
-        helper_trace_unmap(helper, trace, address, sizeof *page, NULL);
+        helper_trace_unmap(target->helper, target->trace, address, sizeof *page, NULL);
         result = base_fail(error, BASE_EIO, "what stays cannot be written down");
     }
     close(file);
     return result;
 }
 
-static int note_fresh(struct helper *helper, pid_t trace, const struct loader_range *ranges, size_t count,
-                      const struct loader_kept *kept, struct base_error *error)
+static int note_new_ranges(const struct loader_target *target, const struct loader_range *ranges,
+                           size_t count, const struct loader_kept *kept, struct base_error *error)
 {
     struct page page = {.magic = MAGIC};
     int result = BASE_OK;
@@ -128,22 +128,22 @@ static int note_fresh(struct helper *helper, pid_t trace, const struct loader_ra
             page.ranges[page.count++] = (struct loader_kept_range){ranges[i].address, ranges[i].size};
         if (page.count < LOADER_KEPT_MOST && (i + 1 < count || !page.count))
             continue;
-        result = map_page(helper, trace, &page, error);
+        result = map_page(target, &page, error);
         page.count = 0;
     }
     return result;
 }
 
-int loader_kept_note(struct helper *helper, pid_t trace, pid_t pid, const struct loader_range *ranges,
-                     size_t count, struct base_error *error)
+int loader_kept_note(const struct loader_target *target, const struct loader_range *ranges, size_t count,
+                     struct base_error *error)
 {
     struct proc_maps maps = {0};
     struct loader_kept kept = {0};
-    int result = proc_maps_read(pid, &maps, error);
+    int result = proc_maps_read(target->pid, &maps, error);
     if (result == BASE_OK)
-        result = loader_kept_read(pid, &maps, &kept, error);
+        result = loader_kept_read(target->pid, &maps, &kept, error);
     if (result == BASE_OK)
-        result = note_fresh(helper, trace, ranges, count, &kept, error);
+        result = note_new_ranges(target, ranges, count, &kept, error);
     loader_kept_free(&kept);
     proc_maps_free(&maps);
     return result;

@@ -1,10 +1,11 @@
-/* loader_kept.h - memory of ours that stays in a process for good, as the process itself tells.
+/* loader_kept.h - memory of ours that stays in a process for good, listed in the process itself.
  *
- * Who leaves a process and finds that somebody else has changed a place that led to us does not know whether he
- * has kept our bytes elsewhere: a hook of his may have moved our jump into memory of his own, and go through it at
- * any time. No later look at the process shows that. So what his bytes may lead to is written down in a page that
- * is mapped beside it (/memfd:tally-kept), and loader_unmap leaves it, whoever asks: `tally detach`, or a later
- * recording, which unmaps its own. Children of fork have the page and the memory, an exec takes both away.
+ * Where another tool has changed a place that jumped to our code, a tally that leaves does not know
+ * whether the tool has kept our bytes elsewhere: its hook may have moved our jump into memory of its own,
+ * and use it at any time. No later look at the process shows that. So the ranges that such bytes may jump
+ * to are written down in a page that is mapped beside them (/memfd:tally-kept), and loader_unmap leaves
+ * them, for `tally detach` and for a later recording, which unmaps its own. Children of fork have the page
+ * and the memory, an exec removes both.
  *
  * Context: tool, one thread. */
 #ifndef LOADER_KEPT_H
@@ -24,18 +25,25 @@ struct loader_kept {
     size_t count, capacity;
 };
 
-/* `maps` are the process's. Pages that cannot be read tell nothing. BASE_ENOMEM. The caller frees it in any case. */
+/* `maps` are the process's. Pages that cannot be read are skipped. BASE_ENOMEM. The caller frees `kept` in
+ * any case. */
 int loader_kept_read(pid_t pid, const struct proc_maps *maps, struct loader_kept *kept,
                      struct base_error *error);
 bool loader_kept_has(const struct loader_kept *kept, const struct loader_range *range);
 void loader_kept_free(struct loader_kept *kept);
 
-/* Of memory that is still mapped; 0 also when nothing is known of the process. */
+/* Of memory that is still mapped; 0 also when the process cannot be read. */
 uint64_t loader_kept_bytes(pid_t pid);
 
-/* The ranges stay from now on, but for those that do already. The process is held; `trace` as the helper_trace
- * functions take it. */
-int loader_kept_note(struct helper *helper, pid_t trace, pid_t pid, const struct loader_range *ranges,
-                     size_t count, struct base_error *error);
+/* A process that is held. */
+struct loader_target {
+    struct helper *helper;
+    pid_t trace; /* as the helper_trace functions take it */
+    pid_t pid;   /* for /proc */
+};
+
+/* The ranges stay from now on; those that do already are not written again. */
+int loader_kept_note(const struct loader_target *target, const struct loader_range *ranges, size_t count,
+                     struct base_error *error);
 
 #endif

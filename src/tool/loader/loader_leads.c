@@ -90,8 +90,8 @@ static size_t filled_leads_to_ours(const struct search *search, const struct str
     return filled ? leads_to_ours(search, text, at + 1) : 0;
 }
 
-/* The same where somebody else's byte is the first one: a breakpoint (a uprobe's) came over our instruction, or has gone again, which
- * leaves the file's byte there. */
+/* The same where the first byte is another tool's: a breakpoint (a uprobe's) was set over our instruction,
+ * or removed again, which leaves the file's byte there. */
 static size_t probed_leads_to_ours(const struct search *search, const struct stretch *text,
                                    const uint8_t *file, size_t at)
 {
@@ -117,8 +117,9 @@ static bool explains_more(const struct search *search, const struct stretch *tex
     return its > end && memcmp(text->bytes + end, file + end, its - end) != 0;
 }
 
-/* Is a displacement that was found from `at` on only a part of another one, whose bytes lead to ours by chance
- * where they are read one byte earlier, or some? Then an instruction that begins within explains more. */
+/* Is a displacement that was found from `at` on only a part of another one, whose bytes happen to lead to
+ * ours where they are read some bytes earlier? Then an instruction that begins within explains more
+ * changed bytes. */
 static bool is_part_of_another(const struct search *search, const struct stretch *text, const uint8_t *file,
                                size_t at, size_t end)
 {
@@ -134,8 +135,8 @@ static bool is_part_of_another(const struct search *search, const struct stretch
 /* --- text of files --- */
 
 /* Bytes first..end-1 differ from the file, and we have changed them. */
-static bool add_change(struct search *search, const struct stretch *text, const uint8_t *file, size_t first,
-                       size_t end)
+static bool add_lead(struct search *search, const struct stretch *text, const uint8_t *file, size_t first,
+                     size_t end)
 {
     struct loader_leads *leads = search->leads;
     struct trace_memory_change change = {.address = text->address + first, .length = end - first};
@@ -147,11 +148,11 @@ static bool add_change(struct search *search, const struct stretch *text, const 
     return true;
 }
 
-/* from..to-1 are the page itself; what lies around it is only looked at. What differs is ours within an
- * instruction that leads to us, and nowhere else: bytes of such a one may by chance be those of the file, and
- * a stranger's change may lie next to it. */
-static bool compare(struct search *search, const struct stretch *text, const uint8_t *file, size_t from,
-                    size_t to)
+/* from..to-1 are the page itself; the bytes around it are only read. A difference is ours within an
+ * instruction that jumps to us, and nowhere else: bytes of such an instruction may happen to be those of
+ * the file, and another tool's change may lie next to it. */
+static bool compare_page(struct search *search, const struct stretch *text, const uint8_t *file, size_t from,
+                         size_t to)
 {
     size_t ours = 0;
     for (size_t at = from > TRACE_MEMORY_BYTES ? from - TRACE_MEMORY_BYTES : 0; at < to; at++) {
@@ -163,11 +164,11 @@ static bool compare(struct search *search, const struct stretch *text, const uin
         ours = leads > ours ? leads : ours;
         ours = probed > ours ? probed : ours;
         if (probed && text->bytes[at] == TRACE_MEMORY_BREAKPOINT)
-            continue; /* theirs */
+            continue; /* another tool's */
         while (at >= from && end < to && end < ours && end - at < TRACE_MEMORY_BYTES &&
                text->bytes[end] != file[end])
             end++;
-        if (end > at && !add_change(search, text, file, at, end))
+        if (end > at && !add_lead(search, text, file, at, end))
             return false;
         at = end > at ? end - 1 : at;
     }
@@ -190,7 +191,7 @@ static bool search_page(struct search *search, const struct proc_mapping *mappin
         return true;
     size_t from = (size_t)(page - start), to = from + PAGE < got ? from + PAGE : got;
     return !memcmp(bytes + from, file + from, to - from) ||
-           compare(search, &(struct stretch){start, bytes, got}, file, from, to);
+           compare_page(search, &(struct stretch){start, bytes, got}, file, from, to);
 }
 
 static bool search_file(struct search *search, const struct proc_mapping *mapping)
@@ -240,8 +241,9 @@ static void search_other_page(struct search *search, const struct proc_mapping *
             leads_to_ours(search, &text, at) != 0 || (addresses && holds_address(search, &text, at));
 }
 
-/* Hooks of the agent are few, and any of them may be entered next. Memory for stubs is mostly a hole, which to read would fill: what
- * nobody has run yet is reached through text alone. */
+/* Hooks of the agent are few, and any of them may be entered next. Memory for stubs is mostly holes, which
+ * reading would fill: stubs that no thread has run yet are reached only through text, which is searched as
+ * well. */
 static void search_other(struct search *search, const struct proc_mapping *mapping, bool agent, bool ours)
 {
     for (uint64_t page = mapping->start; page < mapping->end; page += PAGE)
@@ -249,7 +251,7 @@ static void search_other(struct search *search, const struct proc_mapping *mappi
             search_other_page(search, mapping, page, ours);
 }
 
-static bool is_of_file(const struct proc_maps *maps, size_t index, uint64_t border)
+static bool is_file_mapping_at(const struct proc_maps *maps, size_t index, uint64_t border)
 {
     const struct proc_mapping *mapping = index < maps->count ? &maps->items[index] : NULL;
     return mapping && mapping->inode && mapping->path[0] == '/' &&
@@ -262,11 +264,11 @@ static bool was_text(const struct proc_maps *maps, size_t index)
     const struct proc_mapping *mapping = &maps->items[index];
     if (mapping->path[0])
         return false;
-    return is_of_file(maps, index + 1, mapping->end) ||
-           (index && is_of_file(maps, index - 1, mapping->start));
+    return is_file_mapping_at(maps, index + 1, mapping->end) ||
+           (index && is_file_mapping_at(maps, index - 1, mapping->start));
 }
 
-/* All of it goes: what leads from one range to another goes with them. */
+/* All ranges are unmapped together: jumps from one to another do not count. */
 static bool is_in_ranges(const struct search *search, const struct proc_mapping *mapping)
 {
     for (size_t i = 0; i < search->count; i++)

@@ -1,13 +1,14 @@
 /* Taking an agent out of a process, by what lies in the process alone.
  *
- *   1. loader_find       our mappings by their name, and in them home and slabs, which tell the rest
- *   2. put back   every function whose first bytes still lead to its slot: nobody new comes in
- *   3. timers     of the threads go (agent_timer.c), and the signal they used is as it was: nobody new comes
- *                 in there either
- *   4. wait       until each thread has been outside once (loader_users.h), and no return address leads to us
+ *   1. find       our mappings by their name, and in them home and slabs, which list the rest (loader_find.c)
+ *   2. put back   every function whose first bytes still jump to its slot: no thread enters there any more
+ *   3. timers     of the threads are deleted (agent_timer.c), and their signal's action is restored: no
+ *                 thread enters there either
+ *   4. wait       until each thread has been outside once (loader_users.h), and no return address is replaced
  *                 (loader_returns.h). Between looks the process runs
- *   5. put back   the hooks of unwinders, which others need as long as return addresses are replaced; wait again
- *   6. unmap      where loader_unmap.h proves that nothing leads there
+ *   5. put back   the hooks of unwinders, which the program needs as long as return addresses are replaced;
+ *                 wait again
+ *   6. unmap      where loader_unmap.h proves that no thread can come there
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,15 +28,13 @@
 enum {
     REST_NS = 1000000,    /* and so much more each time */
     ATTEMPTS = 40,        /* 0.8 s in all, where all threads sleep */
-    ATTEMPTS_AWAKE = 100, /* 5 s: who is inside may wait for a processor, and goes on once it has one */
+    ATTEMPTS_AWAKE = 100, /* 5 s: a thread inside may wait for a processor, and goes on once it has one */
 };
 
 static int no_memory(struct base_error *error)
 {
     return base_fail(error, BASE_ENOMEM, "out of memory");
 }
-
-/* --- 1. loader_find --- */
 
 /* --- 2. put back --- */
 
@@ -77,8 +76,7 @@ static void give_pages_back(struct loader_leaving *leaving, const struct loader_
     struct proc_maps maps = {0};
     uint64_t last = 0;
     int result = proc_maps_read(leaving->access.pid, &maps, NULL);
-    for (size_t i = 0; i < changes->count && result == BASE_OK;
-         i++) { /* neighbours, mostly, come one after the other */
+    for (size_t i = 0; i < changes->count && result == BASE_OK; i++) { /* mostly in order of address */
         const struct trace_memory_change *change = &changes->items[i];
         uint64_t first = change->address & ~(uint64_t)(LOADER_PAGE - 1);
         for (uint64_t page = first; page < change->address + change->length; page += LOADER_PAGE)
@@ -101,13 +99,14 @@ static bool is_ours(const struct loader_leaving *leaving, uint64_t address)
 
 /* --- 3. timers --- */
 
-static int call(struct loader_leaving *leaving, struct helper_trace_call *calls, size_t count)
+static int make_calls(struct loader_leaving *leaving, struct helper_trace_call *calls, size_t count)
 {
     struct loader_access *access = &leaving->access;
     return helper_trace_call(access->helper, access->trace, access->pid, calls, count, leaving->error);
 }
 
-/* All else stays: a thread that has a place may be about to note the number of its timer there. */
+/* Only the state of used places changes: a thread that has a place may be about to write its timer's
+ * number there. */
 static int delete_timers(struct loader_leaving *leaving)
 {
     size_t size = WIRE_AGENT_TIMERS * sizeof(struct wire_agent_timer), count = 0;
@@ -123,8 +122,8 @@ static int delete_timers(struct loader_leaving *leaving)
         timers[i].state = WIRE_AGENT_TIMER_NONE;
     }
     if (result == BASE_OK && count)
-        result = call(leaving, calls, count);
-    if (result == BASE_OK && count) /* their numbers may be somebody else's from now on */
+        result = make_calls(leaving, calls, count);
+    if (result == BASE_OK && count) /* their numbers may be given to other timers from now on */
         result = helper_trace_write(leaving->access.helper, leaving->access.trace, leaving->timers, timers,
                                     size, leaving->error);
     free(timers);
@@ -132,7 +131,8 @@ static int delete_timers(struct loader_leaving *leaving)
     return result;
 }
 
-/* What the program had set before. Two threads that reset it at once may have taken our handler for that. */
+/* The address of the action that the program had set before. Two threads that reset it at once may have
+ * saved our handler as that one. */
 static uint64_t action_before(struct loader_leaving *leaving, uint32_t signal)
 {
     uint64_t before = leaving->users.process + offsetof(struct wire_agent_process, before), handler;
@@ -142,24 +142,24 @@ static uint64_t action_before(struct loader_leaving *leaving, uint32_t signal)
     return own ? before : leaving->region + offsetof(struct wire_agent_control, none);
 }
 
-/* Only if the handler is ours: a fork's child has it too. What waits for it in a thread that blocks the
- * signal is dropped by that, since the default is to ignore it. */
+/* Only if the handler is ours, which a fork's child has too. Pending signals of a thread that blocks it
+ * are dropped by this, since the default action is to ignore it. */
 static int restore_signal(struct loader_leaving *leaving, uint32_t signal)
 {
     const uint64_t size = sizeof(uint64_t); /* of the kernel's signal sets */
     uint64_t found = leaving->region + offsetof(struct wire_agent_control, found), handler = 0;
     uint64_t before = action_before(leaving, signal);
-    struct helper_trace_call ask = {SYS_rt_sigaction, {signal, 0, found, size}, 0, "rt_sigaction"};
+    struct helper_trace_call get = {SYS_rt_sigaction, {signal, 0, found, size}, 0, "rt_sigaction"};
     struct helper_trace_call set = {SYS_rt_sigaction, {signal, before, 0, size}, 0, "rt_sigaction"};
-    int result = call(leaving, &ask, 1);
+    int result = make_calls(leaving, &get, 1);
     if (result < 0)
         return result;
     if (loader_read(&leaving->access, found, &handler, sizeof handler) < 0)
         return BASE_EIO;
-    return is_ours(leaving, handler) ? call(leaving, &set, 1) : BASE_OK;
+    return is_ours(leaving, handler) ? make_calls(leaving, &set, 1) : BASE_OK;
 }
 
-/* While a call is made a timer may go off yet, and somebody be sent to the handler. */
+/* While a call is made a timer may still expire, and a thread enter the handler. */
 static int end_timers(struct loader_leaving *leaving)
 {
     if (!leaving->timer_signals[0])
@@ -173,7 +173,7 @@ static int end_timers(struct loader_leaving *leaving)
 
 /* --- 4. wait --- */
 
-/* Hooks have been put back, all or all but those of `unwinders`: nobody comes in by them from now on. */
+/* Hooks have been put back, all or all but those of `unwinders`: no thread enters by them from now on. */
 static int begin_waiting(struct loader_leaving *leaving, bool unwinders)
 {
     struct loader_users *users = &leaving->users;
@@ -186,7 +186,7 @@ static int begin_waiting(struct loader_leaving *leaving, bool unwinders)
     return loader_users_begin(users, unwinders, leaving->error);
 }
 
-static int rest(struct loader_leaving *leaving, int attempt)
+static int let_run(struct loader_leaving *leaving, int attempt)
 {
     const struct timespec moment = {.tv_nsec = (long)REST_NS * attempt};
     struct loader_access *access = &leaving->access;
@@ -203,8 +203,8 @@ static int rest(struct loader_leaving *leaving, int attempt)
     return result;
 }
 
-/* As long as a handler is set, its code stays, and what leads to it. Who was in the agent's start of a thread may have
- * made one more timer, and a fork's child have come to its region. */
+/* As long as our handler is set, its code stays. A thread that was in the agent's start of a thread may
+ * have made one more timer, and a fork's child may have got its region; so both are looked for again. */
 static int put_unwinders_back(struct loader_leaving *leaving)
 {
     struct wire_agent_control control;
@@ -219,13 +219,13 @@ static int put_unwinders_back(struct loader_leaving *leaving)
     return begin_waiting(leaving, false);
 }
 
-/* 1: somebody is inside still; 0: nobody, and nobody can come in. */
+/* 1: a thread is still inside; 0: none, and none can enter. */
 static int wait_for_users(struct loader_leaving *leaving)
 {
     bool unwinders = true;
     int used = begin_waiting(leaving, unwinders) < 0 ? BASE_ENOMEM : 1;
     for (int i = 0; i < (leaving->users.awake ? ATTEMPTS_AWAKE : ATTEMPTS) && used > 0; i++) {
-        int result = i ? rest(leaving, i) : BASE_OK;
+        int result = i ? let_run(leaving, i) : BASE_OK;
         used = result < 0 ? result : loader_users_look(&leaving->users, leaving->error);
         if (used == 0 && unwinders) {
             result = put_unwinders_back(leaving);
@@ -238,8 +238,8 @@ static int wait_for_users(struct loader_leaving *leaving)
 
 /* --- 6. unmap --- */
 
-/* While the process ran the agent may have grown its tables, and given back what it needed for a moment: there the
- * program's own may lie now. */
+/* While the process ran the agent may have mapped more tables, and unmapped some: the program's own memory
+ * may be there now. */
 static int find_again(struct loader_leaving *leaving)
 {
     struct proc_maps maps = {0};
@@ -257,9 +257,9 @@ static int find_again(struct loader_leaving *leaving)
     return result;
 }
 
-static int unmap(struct loader_leaving *leaving, bool used)
+static int unmap_ours(struct loader_leaving *leaving, bool used)
 {
-    struct loader_access *access = &leaving->access;
+    const struct loader_target target = {leaving->access.helper, leaving->access.trace, leaving->access.pid};
     int found = find_again(leaving);
     if (found < 0)
         return found;
@@ -271,11 +271,11 @@ static int unmap(struct loader_leaving *leaving, bool used)
         ranges[i] = (struct loader_range){range->address, range->size, range->code, false};
         leaving->left->bytes_left += used ? range->size : 0;
     }
-    int result = used ? BASE_OK
-                      : loader_unmap(access->helper, access->trace, access->pid, ranges, leaving->ours.count,
-                                     &leaving->left->bytes_left, leaving->error);
+    int result =
+        used ? BASE_OK
+             : loader_unmap(&target, ranges, leaving->ours.count, &leaving->left->bytes_left, leaving->error);
     if (leaving->left->skipped)
-        loader_kept_note(access->helper, access->trace, access->pid, ranges, leaving->ours.count, NULL);
+        loader_kept_note(&target, ranges, leaving->ours.count, NULL);
     free(ranges);
     return result;
 }
@@ -284,7 +284,7 @@ static int unmap(struct loader_leaving *leaving, bool used)
 static int close_entries(struct loader_leaving *leaving)
 {
     int result = loader_find(leaving, loader_find_mapping);
-    if (result == BASE_OK) /* all that are as we made them are known now */
+    if (result == BASE_OK) /* all jumps that are as we made them are known now */
         result = loader_find(leaving, loader_find_altered);
     loader_find_count_suspects(leaving);
     if (result == BASE_OK)
@@ -295,28 +295,28 @@ static int close_entries(struct loader_leaving *leaving)
         return result;
     give_pages_back(leaving, &leaving->first);
     loader_find_publish(leaving);
-    end_timers(leaving); /* once more when nobody can make one; an error is one then */
+    end_timers(leaving); /* done again when no thread can make one; an error counts then */
     base_error_clear(leaving->error);
     return BASE_OK;
 }
 
-static int leave_standing(struct loader_leaving *leaving)
+static int leave_stopped(struct loader_leaving *leaving)
 {
     int result = close_entries(leaving);
     if (result < 0)
         return result;
     int used = wait_for_users(leaving);
-    /* What a stranger may have made of our jump leads to our code, too. */
-    result = unmap(leaving, used != 0 || leaving->left->skipped);
+    /* A jump of ours that another tool has moved leads to our code, too. */
+    result = unmap_ours(leaving, used != 0 || leaving->left->skipped);
     return used < 0 ? used : result;
 }
 
-static int leave(struct loader_leaving *leaving, struct helper *helper, pid_t pid)
+static int leave_process(struct loader_leaving *leaving, struct helper *helper, pid_t pid)
 {
     *leaving->left = (struct loader_left){0};
     int result = loader_stop(&leaving->access, helper, pid, leaving->held, leaving->error);
     if (result == BASE_OK)
-        result = leave_standing(leaving);
+        result = leave_stopped(leaving);
     loader_go(&leaving->access, leaving->held);
     free(leaving->ours.items);
     free(leaving->first.items);
@@ -332,14 +332,14 @@ int loader_leave(struct helper *helper, pid_t pid, bool held, struct loader_left
                  struct base_error *error)
 {
     struct loader_leaving leaving = {.held = held, .left = left, .error = error};
-    return leave(&leaving, helper, pid);
+    return leave_process(&leaving, helper, pid);
 }
 
 int loader_remove_remains(struct helper *helper, pid_t pid, bool held, struct base_error *error)
 {
     struct loader_left left;
     struct loader_leaving leaving = {.held = held, .remains = true, .left = &left, .error = error};
-    int result = leave(&leaving, helper, pid);
+    int result = leave_process(&leaving, helper, pid);
     if (result == BASE_OK && left.bytes_left)
         return base_fail(
             error, BASE_EBUSY,

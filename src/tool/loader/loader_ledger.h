@@ -1,8 +1,9 @@
-/* loader_ledger.h - what lies in a process and tells what of the agent is there. Private to
- * loader_agent*.c.
+/* loader_ledger.h - the structures in a process that list what of the agent is mapped there. Private to
+ * loader*.c.
  *
- * Read back from processes, it is taken for what it is: a stranger's memory. Every address is checked against
- * the mappings, and all that comes of a lie is that the stranger's own text is written. Context: any. */
+ * They are read back from memory that the process may have written, so they are not trusted: every address
+ * is checked against the mappings, and the worst that wrong values can do is that the process's own text
+ * is written. Context: any. */
 #ifndef LOADER_LEDGER_H
 #define LOADER_LEDGER_H
 
@@ -18,7 +19,7 @@
 struct loader_own_range {
     uint64_t address, size;
     uint32_t code; /* a thread's pc may lie in it */
-    uint32_t data; /* 0 in the target; loader_leave.c: private memory, which does not bear our name */
+    uint32_t data; /* 0 in the target; loader_find.c: private memory, which does not have our name */
 };
 
 enum { LOADER_RANGES = 4 };
@@ -27,7 +28,7 @@ enum { LOADER_RANGES = 4 };
 struct loader_home {
     uint64_t magic;
     uint32_t version, count;
-    struct loader_own_range ranges[LOADER_RANGES]; /* home, data; all that tables may become */
+    struct loader_own_range ranges[LOADER_RANGES]; /* home, data; all addresses that tables may take */
 };
 
 /* In place of a slab's first slot. */

@@ -1,4 +1,5 @@
-/* Hooks that make way for breakpoints of others (loader.h). The breakpoint stays, and so does the slot: threads may be in it. */
+/* Removes hooks for breakpoints that others have set over them (loader.h). The breakpoint stays, and so
+ * does the slot: threads may be in it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ struct look {
     size_t found_count;
 };
 
-static void look_at(struct look *look)
+static void read_places(struct look *look)
 {
     uint64_t addresses[PROC_UPROBE_AT_ONCE];
     uint8_t bytes[PROC_UPROBE_AT_ONCE];
@@ -26,7 +27,7 @@ static void look_at(struct look *look)
     look->count = 0;
 }
 
-static bool stays(const struct loader_agent *agent, uint64_t address)
+static bool must_stay(const struct loader_agent *agent, uint64_t address)
 {
     for (size_t i = 0; i < agent->hook_count; i++)
         if (agent->hooks[i].address == address && agent->plans->functions[agent->hooks[i].function].stays)
@@ -35,7 +36,7 @@ static bool stays(const struct loader_agent *agent, uint64_t address)
 }
 
 /* Of two hooks of one function the outer one, to which the jump leads, comes behind the other. */
-static bool leads(const struct loader_agent *agent, size_t index)
+static bool is_jump_target(const struct loader_agent *agent, size_t index)
 {
     const struct loader_hook *hook = &agent->hooks[index];
     return hook->state == LOADER_HOOKED &&
@@ -43,19 +44,19 @@ static bool leads(const struct loader_agent *agent, size_t index)
              agent->hooks[index + 1].state == LOADER_HOOKED);
 }
 
-static void look_at_all(struct look *look)
+static void look_for_breakpoints(struct look *look)
 {
     for (size_t i = 0; i < look->agent->hook_count; i++) {
-        if (!leads(look->agent, i))
+        if (!is_jump_target(look->agent, i))
             continue;
         look->places[look->count++] = i;
         if (look->count == PROC_UPROBE_AT_ONCE)
-            look_at(look);
+            read_places(look);
     }
-    look_at(look);
+    read_places(look);
     size_t kept = 0;
     for (size_t i = 0; i < look->found_count; i++)
-        if (!stays(look->agent, look->agent->hooks[look->found[i]].address))
+        if (!must_stay(look->agent, look->agent->hooks[look->found[i]].address))
             look->found[kept++] = look->found[i];
     look->found_count = kept;
 }
@@ -63,13 +64,13 @@ static void look_at_all(struct look *look)
 bool loader_is_probed(const struct loader_agent *agent)
 {
     struct look look = {.agent = agent};
-    look_at_all(&look);
+    look_for_breakpoints(&look);
     return look.found_count > 0;
 }
 
-/* False: it is not ours to change, or the breakpoint has gone again. */
-static bool plan(struct loader_access *access, const struct loader_hook *hook,
-                 struct trace_memory_change *change)
+/* False: others have changed more of it, or the breakpoint has been removed again. */
+static bool plan_lift(struct loader_access *access, const struct loader_hook *hook,
+                      struct trace_memory_change *change)
 {
     uint8_t live[LOADER_X86_64_WRAP_JUMP];
     struct loader_x86_64_wrap wrap;
@@ -82,32 +83,32 @@ static bool plan(struct loader_access *access, const struct loader_hook *hook,
     return trace_memory_spare(live, change->before, change->after, sizeof live);
 }
 
-static void mark(struct loader_agent *agent, uint64_t address)
+static void mark_lifted(struct loader_agent *agent, uint64_t address)
 {
     for (size_t i = 0; i < agent->hook_count; i++)
         if (agent->hooks[i].address == address && agent->hooks[i].state == LOADER_HOOKED)
             agent->hooks[i].state = LOADER_LIFTED;
 }
 
-static int lift(void *context, struct loader_agent *agent, struct base_error *error)
+static int lift_hooks(void *context, struct loader_agent *agent, struct base_error *error)
 {
     struct look look = {.agent = agent};
     struct loader_access *access = agent->loading;
     struct trace_memory_change changes[PROC_UPROBE_MOST];
     size_t count = 0;
     (void)context;
-    look_at_all(&look);
+    look_for_breakpoints(&look);
     for (size_t i = 0; i < look.found_count; i++)
-        count += plan(access, &agent->hooks[look.found[i]], &changes[count]);
+        count += plan_lift(access, &agent->hooks[look.found[i]], &changes[count]);
     int result = count ? helper_trace_stage(access->helper, access->trace, changes, count, error) : BASE_OK;
     if (count && result == BASE_OK)
         result = helper_trace_apply(access->helper, access->trace, error);
     for (size_t i = 0; i < count && result == BASE_OK; i++)
-        mark(agent, changes[i].address);
+        mark_lifted(agent, changes[i].address);
     return result < 0 ? result : (int)count;
 }
 
 int loader_lift(struct loader_agent *agent, struct helper *helper, bool held, struct base_error *error)
 {
-    return loader_visit(agent, helper, held, lift, NULL, error);
+    return loader_visit(agent, helper, held, lift_hooks, NULL, error);
 }

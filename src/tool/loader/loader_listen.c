@@ -17,7 +17,7 @@
 
 enum {
     WAITED_MOST = FUTEX_WAITV_MAX, /* words in one call, ours among them */
-    LOOK_NS = 1000000,             /* between looks at what is not waited for */
+    LOOK_NS = 1000000,             /* between looks at words that are not waited for */
     TICK_NS = 10000000,
     BEAT_NS = STUB_DOORBELL_BEAT * 1000000,
     WORKED_NS = 200000, /* of processors' time: more than waking up takes, and than two clocks differ by */
@@ -28,10 +28,10 @@ enum {
 struct watched {
     const uint32_t *doorbell;
     uint64_t *clock;
-    struct stub_doorbell *waits; /* for an answer; NULL: nobody does */
-    bool pending;                /* a ring has no answer */
+    struct stub_doorbell *waits; /* its notifiers wait for an answer; NULL: they do not */
+    bool pending;                /* a notification has no answer */
     uint32_t seen, answered;
-    uint64_t since_ns; /* the last answer, or the first ring behind it */
+    uint64_t since_ns; /* the last answer, or the first notification after it */
 };
 
 struct loader_listen {
@@ -40,11 +40,11 @@ struct loader_listen {
     struct watched *items;
     size_t count, capacity;
     bool ending;
-    bool unwoken;     /* to wake who waits is refused */
-    clockid_t helper; /* its time on processors; 0: it has none that is known */
-    uint64_t beaten_ns,
-        spent_ns;     /* the last beat, and what tally's other threads and the helper had used by then */
-    uint32_t changed; /* futex: the list is another one */
+    bool unwoken;       /* waking waiters is refused */
+    clockid_t helper;   /* its processor time; 0: not known */
+    uint64_t beaten_ns; /* the last beat */
+    uint64_t spent_ns;  /* processor time that tally's other threads and the helper had used by then */
+    uint32_t changed;   /* futex: the list has changed */
     uint64_t start_ns;
     int file;
 };
@@ -74,7 +74,7 @@ static void add_word(struct waiting *waiting, const uint32_t *word, uint32_t val
     waiting->words[waiting->count++] = (struct futex_waitv){value, (uintptr_t)word, FUTEX_32, 0};
 }
 
-/* Is it time for a beat? A tally that waits for something else than an answer's own work has none. */
+/* Is it time for a beat? Only while tally works: one that sleeps does not bring the answer nearer. */
 static bool has_worked(struct loader_listen *listen, uint64_t now)
 {
     if (now - listen->beaten_ns < BEAT_NS)
@@ -88,8 +88,8 @@ static bool has_worked(struct loader_listen *listen, uint64_t now)
            before + WORKED_NS; /* two clocks: without any work it may be less than before */
 }
 
-/* False: nobody waits for an answer. */
-static bool beat(struct watched *watched, uint64_t now, bool worked)
+/* False: no notifier waits for an answer. */
+static bool beat_doorbell(struct watched *watched, uint64_t now, bool worked)
 {
     if (!watched->waits)
         return false;
@@ -111,8 +111,8 @@ static void limit_to(struct waiting *waiting, uint64_t limit_ns)
         waiting->limit_ns = limit_ns;
 }
 
-/* Looks at all bells. The first word to wait for is our own. */
-static void look(struct loader_listen *listen, struct waiting *waiting)
+/* Looks at all doorbells. The first word to wait for is our own. */
+static void look_at_doorbells(struct loader_listen *listen, struct waiting *waiting)
 {
     bool notified = false;
     waiting->count = 0;
@@ -127,7 +127,7 @@ static void look(struct loader_listen *listen, struct waiting *waiting)
         publish_time(listen, watched);
         notified |= now != watched->seen;
         watched->seen = now;
-        if (beat(watched, look_ns, worked))
+        if (beat_doorbell(watched, look_ns, worked))
             limit_to(waiting, BEAT_NS);
         if (watched->clock)
             limit_to(waiting, TICK_NS);
@@ -152,22 +152,22 @@ static void wait_for_all(const struct waiting *waiting)
         nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 }
 
-static void *run(void *context)
+static void *run_listener(void *context)
 {
     struct waiting waiting;
-    for (look(context, &waiting); !waiting.ending; look(context, &waiting))
+    for (look_at_doorbells(context, &waiting); !waiting.ending; look_at_doorbells(context, &waiting))
         wait_for_all(&waiting);
     return NULL;
 }
 
-static long wake(uint32_t *word, int most)
+static long wake_waiters(uint32_t *word, int most)
 {
     return syscall(SYS_futex, word, FUTEX_WAKE, most, NULL, NULL, 0);
 }
 
 void loader_listen_wake(uint32_t *word)
 {
-    wake(word, INT_MAX);
+    wake_waiters(word, INT_MAX);
 }
 
 void loader_listen_helper(struct loader_listen *listen, pid_t helper)
@@ -191,10 +191,10 @@ int loader_listen_new(uint64_t start_ns, struct loader_listen **made, struct bas
     if (!listen)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     listen->start_ns = start_ns;
-    listen->unwoken = wake(&listen->changed, 0) < 0;
+    listen->unwoken = wake_waiters(&listen->changed, 0) < 0;
     listen->file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&listen->lock, NULL);
-    int number = listen->file < 0 ? errno : base_stack_thread(&listen->thread, run, listen);
+    int number = listen->file < 0 ? errno : base_stack_thread(&listen->thread, run_listener, listen);
     if (!number) {
         *made = listen;
         return BASE_OK;
@@ -202,7 +202,7 @@ int loader_listen_new(uint64_t start_ns, struct loader_listen **made, struct bas
     if (listen->file >= 0)
         close(listen->file);
     free(listen);
-    return base_fail_errno(error, number, "a thread that hears of loaded objects");
+    return base_fail_errno(error, number, "a thread that receives notifications");
 }
 
 static void change_list(struct loader_listen *listen)
@@ -231,7 +231,7 @@ int loader_listen_file(const struct loader_listen *listen)
     return listen->file;
 }
 
-static int add(struct loader_listen *listen, struct watched watched, struct base_error *error)
+static int add_watched(struct loader_listen *listen, struct watched watched, struct base_error *error)
 {
     pthread_mutex_lock(&listen->lock);
     bool room = base_array_room(listen->items, listen->count, listen->capacity);
@@ -246,13 +246,13 @@ static int add(struct loader_listen *listen, struct watched watched, struct base
 int loader_listen_add(struct loader_listen *listen, const uint32_t *doorbell, uint64_t *clock,
                       struct base_error *error)
 {
-    return add(listen, (struct watched){.doorbell = doorbell, .clock = clock}, error);
+    return add_watched(listen, (struct watched){.doorbell = doorbell, .clock = clock}, error);
 }
 
 int loader_listen_add_doorbell(struct loader_listen *listen, struct stub_doorbell *doorbell,
                                struct base_error *error)
 {
-    return add(listen, (struct watched){.doorbell = &doorbell->notified, .waits = doorbell}, error);
+    return add_watched(listen, (struct watched){.doorbell = &doorbell->notified, .waits = doorbell}, error);
 }
 
 /* A futex call on a page that goes away just fails. */

@@ -1,5 +1,4 @@
-/* Which objects a process has mapped, and what of the functions is in their files. */
-#include <fcntl.h>
+/* Which objects a process has mapped, and which of the functions their files have. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -81,15 +80,16 @@ static int keep_segments(struct loader_file *file, const struct elf_image *image
     return BASE_OK;
 }
 
-/* Who calls a function for two purposes cannot be told which. */
-static void refuse_same(const struct loader_plans *plans, struct plan_functions *found)
+/* Where a program calls one function for two purposes, the calls cannot be distinguished: each purpose
+ * must have its own function. */
+static void refuse_shared_functions(const struct loader_plans *plans, struct plan_functions *found)
 {
     for (size_t i = 0; i < found->count; i++) {
-        uint32_t twin = plans->functions[found->items[i].request].twin;
-        bool has_twin = twin == 0;
-        for (size_t j = 0; j < found->count && !has_twin; j++)
-            has_twin = found->items[j].request == twin - 1;
-        if (!has_twin)
+        uint32_t distinct_from = plans->functions[found->items[i].request].distinct_from;
+        bool is_distinct = distinct_from == 0;
+        for (size_t j = 0; j < found->count && !is_distinct; j++)
+            is_distinct = found->items[j].request == distinct_from - 1;
+        if (!is_distinct)
             found->items[i].reason = STUB_REASON_ENTRY_SAME;
     }
 }
@@ -103,8 +103,8 @@ static void refuse_left_out(const struct loader_plans *plans, const struct elf_i
         found->items[i].reason = STUB_REASON_LEFT_OUT;
 }
 
-static int look_at(struct loader_plans *plans, struct loader_file *file, int descriptor, const char *path,
-                   struct base_error *error)
+static int read_loader_file(struct loader_plans *plans, struct loader_file *file, int descriptor,
+                            const char *path, struct base_error *error)
 {
     struct elf_image *image = NULL;
     int result = elf_image_open_fd(descriptor, path, &image, error);
@@ -113,7 +113,7 @@ static int look_at(struct loader_plans *plans, struct loader_file *file, int des
     if (result == BASE_OK)
         result =
             plan_function_plan(image, path, plans->requests, plans->function_count, &file->functions, error);
-    refuse_same(plans, &file->functions);
+    refuse_shared_functions(plans, &file->functions);
     if (result == BASE_OK)
         result =
             plan_linkage_add(image, path, plans->requests, plans->function_count, &file->functions, error);
@@ -126,8 +126,10 @@ static int look_at(struct loader_plans *plans, struct loader_file *file, int des
     return result;
 }
 
-int loader_plans_find(struct loader_plans *plans, int descriptor, const char *path,
-                      const struct loader_file **file, struct base_error *error)
+/* Which of the functions the open file `descriptor` (which is closed) has; the result is cached. `path`:
+ * of the object, for requests and messages. */
+static int find_loader_file(struct loader_plans *plans, int descriptor, const char *path,
+                            const struct loader_file **file, struct base_error *error)
 {
     struct stat facts = {0};
     int result = fstat(descriptor, &facts);
@@ -148,7 +150,7 @@ int loader_plans_find(struct loader_plans *plans, int descriptor, const char *pa
                                   .size = (uint64_t)facts.st_size,
                                   .seconds = facts.st_mtim.tv_sec,
                                   .nanoseconds = facts.st_mtim.tv_nsec};
-    result = look_at(plans, fresh, descriptor, path, error);
+    result = read_loader_file(plans, fresh, descriptor, path, error);
     if (result < 0) {
         free_file(fresh);
         return result;
@@ -156,15 +158,6 @@ int loader_plans_find(struct loader_plans *plans, int descriptor, const char *pa
     plans->files[plans->count++] = fresh;
     *file = fresh;
     return BASE_OK;
-}
-
-int loader_plans_prepare(struct loader_plans *plans, const char *path, struct base_error *error)
-{
-    const struct loader_file *file;
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0)
-        return base_fail(error, BASE_ENOTFOUND, "%s cannot be opened", path);
-    return loader_plans_find(plans, descriptor, path, &file, error);
 }
 
 /* --- objects --- */
@@ -196,15 +189,15 @@ static bool find_bias(const struct loader_file *file, const struct proc_mapping 
     return false;
 }
 
-/* An object whose file cannot be read, or is none for us, is known from then on, and has no functions. */
-static int look_at_file(struct loader_agent *agent, struct loader_object *object,
-                        const struct proc_mapping *mapping)
+/* An object whose file cannot be read, or is no ELF image, stays in the list, and has no functions. */
+static int read_object_file(struct loader_agent *agent, struct loader_object *object,
+                            const struct proc_mapping *mapping)
 {
     struct base_error why = {0};
     const struct loader_file *file = NULL;
     int descriptor = proc_maps_open(agent->pid, mapping, &why);
     int result =
-        descriptor < 0 ? descriptor : loader_plans_find(agent->plans, descriptor, mapping->path, &file, &why);
+        descriptor < 0 ? descriptor : find_loader_file(agent->plans, descriptor, mapping->path, &file, &why);
     if (result == BASE_OK && find_bias(file, mapping, &object->bias))
         object->file = file;
     return result == BASE_ENOMEM ? result : BASE_OK;
@@ -227,7 +220,7 @@ static int add_object(struct loader_agent *agent, const struct proc_mapping *map
                                      .seen = true,
                                      .path = strdup(mapping->path)};
     agent->objects[agent->object_count++] = object;
-    if (object->path == NULL || look_at_file(agent, object, mapping) < 0)
+    if (object->path == NULL || read_object_file(agent, object, mapping) < 0)
         return no_memory(error);
     return BASE_OK;
 }

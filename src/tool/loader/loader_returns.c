@@ -20,8 +20,8 @@ static bool read_words(const struct loader_access *access, uint64_t address, uin
 
 /* --- find --- */
 
-static void merge(struct loader_returns *returns, const struct loader_access *access, uint64_t at,
-                  uint64_t *table)
+static void merge_table(struct loader_returns *returns, const struct loader_access *access, uint64_t at,
+                        uint64_t *table)
 {
     struct wire_agent_process process;
     if (proc_target_read(access->pid, at, &process, sizeof process) != sizeof process ||
@@ -35,13 +35,13 @@ static void merge(struct loader_returns *returns, const struct loader_access *ac
             returns->real[i] = table[i];
 }
 
-/* From the region that the process shows: its own, or its parent's where it is not counted and has words of
- * that. */
+/* From the region that the process has mapped: its own, or its parent's where it is not counted and has
+ * words of that. */
 static bool read_table(struct loader_returns *returns, const struct loader_access *access)
 {
     uint64_t *table = calloc(WIRE_AGENT_RETURNS, sizeof *table);
     if (table != NULL)
-        merge(returns, access, returns->region + returns->control.regions_offset, table);
+        merge_table(returns, access, returns->region + returns->control.regions_offset, table);
     free(table);
     return table != NULL;
 }
@@ -78,7 +78,7 @@ static bool is_block(const struct loader_returns *returns, uint64_t word)
            offset % WIRE_AGENT_BLOCK == WIRE_AGENT_BLOCK_BACK;
 }
 
-/* Only what a call pushed counts: other addresses in blocks are not put on stacks. */
+/* Only the addresses that calls return to: others in blocks are not on stacks. */
 static uint64_t real_of(const struct loader_returns *returns, uint64_t word)
 {
     return is_block(returns, word) ? wire_agent_return(returns->start, returns->real, word) : word;
@@ -88,7 +88,7 @@ static void put_word(struct putting *putting, uint64_t address, uint64_t word)
 {
     uint64_t real = real_of(putting->returns, word);
     if (real == word && is_block(putting->returns, word))
-        putting->failed = true; /* what it stands for is not told yet */
+        putting->failed = true; /* the original address is not published yet */
     if (real != word && helper_trace_write(putting->access->helper, putting->access->trace, address, &real,
                                            sizeof real, NULL) < 0)
         putting->failed = true;
@@ -111,7 +111,7 @@ static void put_calls(struct putting *putting, uint64_t number)
         return;
     }
     for (size_t i = 0; i < WIRE_AGENT_PENDING;
-         i++) /* all, not only those that count: a slot is looked at, no more */
+         i++) /* all of them: reading a slot that is not pending does no harm */
         put_slot(putting, calls->items[i].slot);
 }
 
@@ -125,7 +125,7 @@ static void put_stale_slots(struct putting *putting, const struct wire_agent_sta
             put_word(putting, stale_slots->page + i * 8, putting->words[i]);
 }
 
-/* What the process's own memory tells of. A fork's child that is not counted has it from its parent. */
+/* What the process's own memory lists. A fork's child that is not counted has it from its parent. */
 static void put_known(struct putting *putting)
 {
     uint64_t own = putting->returns->own;

@@ -1,10 +1,10 @@
-/* loader_returns.h - replaced return addresses in a process that an agent leaves: all put back
+/* loader_returns.h - puts back all replaced return addresses in a process that an agent leaves
  * (agent_call_function.c).
  *
- * Where they may stand: in the slots of pending calls, and in those that were forgotten, both of which the
- * process's own memory tells; on the stacks of threads; in registers, of a thread that is about to push one.
- * The process stands while it is looked through. What a word is to become is in the regions; nothing that is
- * no word of ours is ever changed. For loader_leave.c alone. Context: tool. */
+ * They may be in the slots of pending calls, and in stale slots, both of which the process's own memory
+ * lists; on the stacks of threads; in registers of a thread that is about to push one. The process stands
+ * while it is searched. The regions hold what a word is to become; only words of ours are ever changed.
+ * For loader_leave.c alone. Context: tool. */
 #ifndef LOADER_RETURNS_H
 #define LOADER_RETURNS_H
 
@@ -28,9 +28,10 @@ int loader_returns_begin(struct loader_returns *returns, const struct wire_agent
                          uint64_t region, struct base_error *error);
 void loader_returns_free(struct loader_returns *returns);
 
-/* Puts back what is found now: between two looks the process has run, and who was in the agent then may have
- * replaced one more. A thread that sleeps inside a system call has no registers, and is about to push nothing; its place
- * is known (trace_stop_locate), or 0. False: some may be left that nothing tells of, or that could not be written. */
+/* Puts back what is found now: between two looks the process has run, and a thread that was in the agent
+ * then may have replaced one more. The registers of a thread that sleeps inside a system call cannot be
+ * read, but it is about to push nothing; its sp is known (trace_stop_locate), or 0. False: some may be
+ * left that no list has, or that could not be written. */
 bool loader_returns_put_back(struct loader_returns *returns, struct loader_access *access,
                              const struct trace_stop_thread *threads, size_t count);
 

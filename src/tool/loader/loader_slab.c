@@ -10,7 +10,7 @@
 #define REACH      0x7fff0000ull /* of a 32-bit displacement, with room for the ends */
 #define SIZE_LEAST 65536ull
 
-static bool reaches(uint64_t low, uint64_t high, const struct loader_slab *slab)
+static bool slab_reaches(uint64_t low, uint64_t high, const struct loader_slab *slab)
 {
     uint64_t least = low < slab->address ? low : slab->address, end = slab->address + slab->size;
     return (high > end ? high : end) - least < REACH;
@@ -21,21 +21,21 @@ static struct loader_slab_head *head_of(const struct loader_slab *slab)
     return (struct loader_slab_head *)slab->slots;
 }
 
-/* What the code must reach: all of the object, for moved instructions may address its data; but at least its
- * text. */
+/* What the code must reach: all of the object, since moved instructions may address its data; but at least
+ * its text. */
 static void reach_of(const struct loader_object *object, bool all, uint64_t *low, uint64_t *high)
 {
     *low = all ? object->bias + object->file->low : object->start;
     *high = all ? object->bias + object->file->high : object->end;
 }
 
-static bool serves(const struct loader_slab *slab, const struct loader_object *object)
+static bool has_slot_for(const struct loader_slab *slab, const struct loader_object *object)
 {
     uint64_t low, high;
     reach_of(object, true, &low, &high);
-    bool all = reaches(low, high, slab);
+    bool all = slab_reaches(low, high, slab);
     reach_of(object, false, &low, &high);
-    return (all || reaches(low, high, slab)) &&
+    return (all || slab_reaches(low, high, slab)) &&
            head_of(slab)->used < slab->size / sizeof(struct loader_x86_64_wrap);
 }
 
@@ -50,13 +50,13 @@ void loader_slab_release(struct loader_slab *slab)
     free(slab);
 }
 
-static int map_ours(struct loader_slab *slab, struct base_error *error)
+static int map_slab_here(struct loader_slab *slab, struct base_error *error)
 {
     void *place = mmap(NULL, slab->size, PROT_READ | PROT_WRITE, MAP_SHARED, slab->file, 0);
     if (place == MAP_FAILED)
         return base_fail(error, BASE_ENOMEM, "memory for hooks cannot be mapped");
     slab->slots = place;
-    int result = proc_commit_pages(slab->file, 0, slab->size, error); /* few, so always */
+    int result = proc_commit_pages(slab->file, 0, slab->size, error); /* few pages, so always */
     if (result < 0)
         return result;
     *head_of(slab) = (struct loader_slab_head){.magic = LOADER_SLAB,
@@ -68,8 +68,8 @@ static int map_ours(struct loader_slab *slab, struct base_error *error)
 }
 
 /* Near all of the object, or at least near its text. */
-static int map_theirs(struct loader_access *access, const struct loader_object *object,
-                      struct loader_slab *slab, struct base_error *error)
+static int map_slab_there(struct loader_access *access, const struct loader_object *object,
+                          struct loader_slab *slab, struct base_error *error)
 {
     struct helper_room room = {.size = slab->size, .protection = PROT_READ | PROT_EXEC, .name = LOADER_NAME};
     reach_of(object, true, &room.low, &room.high);
@@ -91,8 +91,8 @@ static int add_slab(struct loader_agent *agent, struct loader_access *access,
     }
     size = size < SIZE_LEAST ? SIZE_LEAST : (size + LOADER_PAGE - 1) & ~(LOADER_PAGE - 1ull);
     *slab = (struct loader_slab){.owners = 1, .file = -1, .size = size};
-    int result = map_theirs(access, object, slab, error);
-    if (result == BASE_OK && (result = map_ours(slab, error)) < 0)
+    int result = map_slab_there(access, object, slab, error);
+    if (result == BASE_OK && (result = map_slab_here(slab, error)) < 0)
         helper_trace_unmap(access->helper, access->trace, slab->address, slab->size, NULL);
     if (result < 0) {
         loader_slab_release(slab);
@@ -102,19 +102,18 @@ static int add_slab(struct loader_agent *agent, struct loader_access *access,
     return BASE_OK;
 }
 
-int loader_slot(struct loader_agent *agent, struct loader_access *access, const struct loader_object *object,
-                size_t wanted, bool may_map, struct loader_slab **slab, uint32_t *slot,
-                struct base_error *error)
+int loader_slot_take(struct loader_agent *agent, struct loader_access *access,
+                     const struct loader_object *object, size_t wanted, struct loader_slot *slot,
+                     struct base_error *error)
 {
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < agent->slab_count; i++) {
-            if (!serves(agent->slabs[i], object))
+            if (!has_slot_for(agent->slabs[i], object))
                 continue;
-            *slab = agent->slabs[i];
-            *slot = head_of(*slab)->used++;
+            *slot = (struct loader_slot){agent->slabs[i], head_of(agent->slabs[i])->used++};
             return BASE_OK;
         }
-        if (!may_map)
+        if (!access->standing) /* memory is mapped by injected calls */
             return 1;
         int result = round ? BASE_EIO : add_slab(agent, access, object, wanted, error);
         if (result < 0)

@@ -6,9 +6,9 @@
 #include "loader_kept.h"
 #include "proc_target.h"
 
-/* One that is in the kernel comes back to a pc that /proc tells; where it does not, it may be any. */
-static bool stands_there(const struct trace_stop_thread *thread, const struct loader_range *ranges,
-                         size_t count)
+/* A thread in the kernel returns to a pc that /proc shows; where it does not, that may be any. */
+static bool stands_in_ranges(const struct trace_stop_thread *thread, const struct loader_range *ranges,
+                             size_t count)
 {
     uint64_t pc = thread->pc, sp;
     if (thread->state == TRACE_STOP_GONE)
@@ -19,23 +19,23 @@ static bool stands_there(const struct trace_stop_thread *thread, const struct lo
 }
 
 /* 1: some thread is; 0: none. */
-static int is_inside(struct helper *helper, pid_t trace, const struct loader_range *ranges, size_t count,
-                     struct base_error *error)
+static int is_thread_inside(const struct loader_target *target, const struct loader_range *ranges,
+                            size_t count, struct base_error *error)
 {
     struct trace_stop_thread *threads;
     size_t thread_count;
-    int result = helper_trace_threads(helper, trace, &threads, &thread_count, error);
+    int result = helper_trace_threads(target->helper, target->trace, &threads, &thread_count, error);
     if (result < 0)
         return result;
     bool inside = false;
     for (size_t i = 0; i < thread_count && !inside; i++)
-        inside = stands_there(&threads[i], ranges, count);
+        inside = stands_in_ranges(&threads[i], ranges, count);
     free(threads);
     return inside;
 }
 
-/* 1: some code leads there; 0: none. */
-static int is_led_to(pid_t pid, const struct loader_range *ranges, size_t count, struct base_error *error)
+/* 1: some code jumps there; 0: none. */
+static int is_jumped_to(pid_t pid, const struct loader_range *ranges, size_t count, struct base_error *error)
 {
     struct proc_maps maps = {0};
     struct loader_leads leads = {0};
@@ -48,23 +48,24 @@ static int is_led_to(pid_t pid, const struct loader_range *ranges, size_t count,
     return result < 0 ? result : led;
 }
 
-static int unmap_unused(struct helper *helper, pid_t trace, pid_t pid, const struct loader_range *ranges,
-                        size_t count, uint64_t *left, struct base_error *error)
+static int unmap_unused(const struct loader_target *target, const struct loader_range *ranges, size_t count,
+                        uint64_t *left, struct base_error *error)
 {
-    int used = is_inside(helper, trace, ranges, count, error);
+    int used = is_thread_inside(target, ranges, count, error);
     if (used == 0)
-        used = is_led_to(pid, ranges, count, error);
+        used = is_jumped_to(target->pid, ranges, count, error);
     if (used < 0)
         return used;
     for (size_t i = 0; i < count; i++)
-        if (used || helper_trace_unmap(helper, trace, ranges[i].address, ranges[i].size, NULL) < 0)
+        if (used ||
+            helper_trace_unmap(target->helper, target->trace, ranges[i].address, ranges[i].size, NULL) < 0)
             *left += ranges[i].size;
     return BASE_OK;
 }
 
-/* Those that do not stay for good; how many. */
-static size_t choose(const struct loader_kept *kept, const struct loader_range *ranges, size_t count,
-                     struct loader_range *chosen, uint64_t *left)
+/* Copies the ranges that do not stay for good to `chosen`; returns how many. */
+static size_t choose_ranges(const struct loader_kept *kept, const struct loader_range *ranges, size_t count,
+                            struct loader_range *chosen, uint64_t *left)
 {
     size_t found = 0;
     for (size_t i = 0; i < count; i++)
@@ -75,19 +76,20 @@ static size_t choose(const struct loader_kept *kept, const struct loader_range *
     return found;
 }
 
-int loader_unmap(struct helper *helper, pid_t trace, pid_t pid, const struct loader_range *ranges,
-                 size_t count, uint64_t *left, struct base_error *error)
+int loader_unmap(const struct loader_target *target, const struct loader_range *ranges, size_t count,
+                 uint64_t *left, struct base_error *error)
 {
     struct proc_maps maps = {0};
     struct loader_kept kept = {0};
     struct loader_range *chosen = calloc(count + 1, sizeof *chosen);
     uint64_t stays = 0;
-    int result = chosen ? proc_maps_read(pid, &maps, error) : base_fail(error, BASE_ENOMEM, "out of memory");
+    int result =
+        chosen ? proc_maps_read(target->pid, &maps, error) : base_fail(error, BASE_ENOMEM, "out of memory");
     if (result == BASE_OK)
-        result = loader_kept_read(pid, &maps, &kept, error);
+        result = loader_kept_read(target->pid, &maps, &kept, error);
     if (result == BASE_OK) {
-        size_t found = choose(&kept, ranges, count, chosen, &stays);
-        result = found ? unmap_unused(helper, trace, pid, chosen, found, left, error) : BASE_OK;
+        size_t found = choose_ranges(&kept, ranges, count, chosen, &stays);
+        result = found ? unmap_unused(target, chosen, found, left, error) : BASE_OK;
     }
     *left += result == BASE_OK ? stays : 0;
     free(chosen);

@@ -22,7 +22,8 @@ static bool is_ours(const struct loader_users *users, uint64_t address)
     return false;
 }
 
-/* Who left by a jump or an exception, and came to no hook since, is counted still. */
+/* A thread that left by a jump or an exception, and entered no hook since, is still counted as inside: its
+ * stack shows whether it is. */
 static bool may_return(const struct loader_users *users, const struct wire_agent_thread *record)
 {
     enum { LAST = WIRE_AGENT_ENTRY_WORDS - 1, LINK = 2 };
@@ -39,9 +40,9 @@ static bool may_return(const struct loader_users *users, const struct wire_agent
     return found;
 }
 
-/* A record counts somebody as long as he who had it when that began has not been seen to leave. A new owner comes from
- * outside, or was made by who is inside. Numbers that were given out may have no record (agent_thread.c): what
- * cannot be read is none. */
+/* A record counts a thread as inside as long as its owner has not been seen outside. A new owner comes
+ * from outside, or was created by a thread inside. Numbers that were given out may have no record
+ * (agent_thread.c): one that cannot be read is no record. */
 static bool record_counts(struct loader_users *users, uint64_t number)
 {
     struct wire_agent_thread record;
@@ -57,8 +58,9 @@ static bool record_counts(struct loader_users *users, uint64_t number)
     return inside && (record.tid == 0 || record.tid != users->record_owners[number]);
 }
 
-/* The records are read after the process, which tells whether it can be read at all. All are looked at, whatever one says. */
-static bool counts_somebody(struct loader_users *users)
+/* The records are read after the process, which shows whether the region can be read at all. All are read,
+ * since each owner that is outside must be noted. */
+static bool counts_any_thread(struct loader_users *users)
 {
     struct wire_agent_process process;
     users->unwinding_count = 0;
@@ -75,8 +77,8 @@ static bool counts_somebody(struct loader_users *users)
 
 /* --- by pc and stack --- */
 
-/* A thread in execve is not counted while it is in there, for nothing can take the count back if it does not
- * return. */
+/* A thread in execve is not counted while it is in there, since nothing could take the count back if it
+ * does not return. */
 static bool is_in_hooked(const struct loader_users *users, uint64_t pc)
 {
     for (size_t i = 0; i < users->function_count; i++)
@@ -85,8 +87,8 @@ static bool is_in_hooked(const struct loader_users *users, uint64_t pc)
     return false;
 }
 
-static bool stack_leads_here(const struct loader_users *users, const struct trace_stop_thread *thread,
-                             uint64_t *words, size_t size)
+static bool stack_leads_to_ours(const struct loader_users *users, const struct trace_stop_thread *thread,
+                                uint64_t *words, size_t size)
 {
     bool counted = users->process != 0;
     size_t near = counted && is_in_hooked(users, thread->pc) ? WORDS_NEAR : 0;
@@ -97,7 +99,8 @@ static bool stack_leads_here(const struct loader_users *users, const struct trac
     return count == 0;
 }
 
-/* Its record is found as the agent finds it, by the thread pointer: numbers of threads are others in another pid namespace. */
+/* Its record is found as the agent finds it, by the thread pointer: thread numbers differ in another pid
+ * namespace. */
 static bool is_unwinding(const struct loader_users *users, const struct trace_stop_thread *thread)
 {
     struct user_regs_struct registers;
@@ -111,14 +114,14 @@ static bool is_unwinding(const struct loader_users *users, const struct trace_st
     return false;
 }
 
-static bool is_inside(const struct loader_users *users, const struct trace_stop_thread *thread,
-                      uint64_t *words, size_t size)
+static bool is_thread_inside(const struct loader_users *users, const struct trace_stop_thread *thread,
+                             uint64_t *words, size_t size)
 {
     return thread->pc == 0 || (is_ours(users, thread->pc) && !is_unwinding(users, thread)) ||
-           stack_leads_here(users, thread, words, size);
+           stack_leads_to_ours(users, thread, words, size);
 }
 
-/* --- each by itself --- */
+/* --- each thread by itself --- */
 
 static int by_number(const void *one, const void *other)
 {
@@ -132,7 +135,8 @@ static bool was_outside(const struct loader_users *users, pid_t tid)
            bsearch(&tid, users->outside, users->outside_count, sizeof tid, by_number) != NULL;
 }
 
-/* Those that have ended are forgotten, since their numbers may come again. 1: some thread has not been outside yet. */
+/* Ended threads are removed, since their numbers may be given out again. 1: some thread has not been
+ * outside yet. */
 static int look_at_threads(struct loader_users *users, const struct trace_stop_thread *threads, size_t count,
                            struct base_error *error)
 {
@@ -150,7 +154,7 @@ static int look_at_threads(struct loader_users *users, const struct trace_stop_t
         if (threads[i].state == TRACE_STOP_GONE)
             continue;
         users->awake |= threads[i].state == TRACE_STOP_STOPPED && !threads[i].in_call;
-        if (was_outside(users, threads[i].tid) || !is_inside(users, &threads[i], words, size))
+        if (was_outside(users, threads[i].tid) || !is_thread_inside(users, &threads[i], words, size))
             outside[found++] = threads[i].tid;
         else
             inside = true;
@@ -174,7 +178,7 @@ int loader_users_look(struct loader_users *users, struct base_error *error)
     for (size_t i = 0; i < count; i++)
         trace_stop_locate(&threads[i]);
     bool replaced = !loader_returns_put_back(users->returns, access, threads, count);
-    bool counted = counts_somebody(users);
+    bool counted = counts_any_thread(users);
     result = look_at_threads(users, threads, count, error);
     free(threads);
     return result < 0 ? result : result || counted || replaced;

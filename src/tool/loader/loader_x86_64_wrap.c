@@ -12,26 +12,28 @@ static void put_stub(struct stub_x86_64_code *code, uint64_t hook, bool whole)
     stub_x86_64_code_put(code, 0x41, 0xff, 0x23); /* jmp [r11] */
 }
 
-enum stub_reason loader_x86_64_wrap_make(struct loader_x86_64_wrap *wrap, uint64_t address, uint64_t function,
-                                         const uint8_t *old, uint8_t length, bool whole,
+enum stub_reason loader_x86_64_wrap_make(struct loader_x86_64_wrap *wrap, uint64_t address,
+                                         const struct loader_x86_64_wrapped *wrapped,
                                          struct stub_x86_64_hook *moved)
 {
+    const uint64_t function = wrapped->function;
+    const uint8_t length = wrapped->length;
     struct stub_x86_64_code code;
     struct stub_x86_64_hook where;
-    const struct stub_x86_64_entry entry = {STUB_ENTRY, length, function, old, 0, false};
+    const struct stub_x86_64_entry entry = {STUB_ENTRY, length, function, wrapped->old, 0, false};
     *wrap = (struct loader_x86_64_wrap){.length = length};
     if (length < LOADER_X86_64_WRAP_JUMP || length > sizeof wrap->old)
         return STUB_REASON_ENTRY_SHORT;
     if (!stub_x86_64_code_reaches(function + LOADER_X86_64_WRAP_JUMP, loader_x86_64_wrap_code(address)))
         return STUB_REASON_OUT_OF_REACH;
     stub_x86_64_code_begin(&code, loader_x86_64_wrap_code(address));
-    put_stub(&code, address, whole);
+    put_stub(&code, address, wrapped->whole);
     stub_x86_64_entry_body(&code, &entry, &where);
     if (code.refused != STUB_FINE)
         return code.refused;
     if (code.size > LOADER_X86_64_WRAP_CODE)
         return STUB_REASON_ENTRY_IMMOVABLE;
-    memcpy(wrap->old, old, length);
+    memcpy(wrap->old, wrapped->old, length);
     memset(wrap->code, 0xcc, sizeof wrap->code);
     memcpy(wrap->code, code.bytes, code.size);
     wrap->hook.body = where.body;

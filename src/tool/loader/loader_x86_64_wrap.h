@@ -1,9 +1,9 @@
 /* loader_x86_64_wrap.h - the code through which a function's calls go to the agent (wire_hook.h).
  *
- * All of one hook is one slot, which tells by itself how to undo it: whoever finds it in a process, of a
- * tally that was killed long ago, can put the function back. A function with two hooks has two slots: the
- * first bytes lead to the outer one, whose body is the code of the one *beneath*. Each is as if it were
- * alone. Pure: bytes in, bytes out. Context: tool. */
+ * All of one hook is one slot, which says by itself how to undo it: a tally that finds it in a process,
+ * left by one that was killed long ago, can put the function back. A function with two hooks has two
+ * slots: the first bytes lead to the outer one, whose body is the code of the one *beneath*. Each works as
+ * if it were alone. Pure: bytes in, bytes out. Context: tool. */
 #ifndef LOADER_X86_64_WRAP_H
 #define LOADER_X86_64_WRAP_H
 
@@ -28,11 +28,18 @@ struct loader_x86_64_wrap {
 };
 _Static_assert(sizeof(struct loader_x86_64_wrap) == 192, "shared layout");
 
-/* Makes the slot that will lie at `address`, of the function at `function` whose first `length` bytes are
- * `old`; `whole`: wire_hook.h. `moved` (may be NULL) is filled for stub_x86_64_entry_body_of. STUB_FINE, or
- * why it cannot be. */
-enum stub_reason loader_x86_64_wrap_make(struct loader_x86_64_wrap *wrap, uint64_t address, uint64_t function,
-                                         const uint8_t *old, uint8_t length, bool whole,
+/* A function that is to be hooked: its address, its first `length` bytes, and how (wire_hook.h). */
+struct loader_x86_64_wrapped {
+    uint64_t function;
+    const uint8_t *old;
+    uint8_t length;
+    bool whole;
+};
+
+/* Makes the slot that will lie at `address`. `moved` (may be NULL) is filled for
+ * stub_x86_64_entry_body_of. STUB_FINE, or why it cannot be made. */
+enum stub_reason loader_x86_64_wrap_make(struct loader_x86_64_wrap *wrap, uint64_t address,
+                                         const struct loader_x86_64_wrapped *wrapped,
                                          struct stub_x86_64_hook *moved);
 
 /* Makes the slot that will lie at `address` the outer one of the function whose slot, `beneath`, lies at

@@ -250,7 +250,7 @@ static void answer_thread(struct probe *probe, struct probe_member *member, stru
 {
     pid_t pid = shared_proc_outside(&member->group->file, member->pid, &ask->tid);
     if (ask->what & WIRE_AGENT_EXEC_FAILED && pid && !probe->options.owner)
-        loader_let_go(probe->helper, pid);
+        loader_unfollow(probe->helper, pid);
     if (ask->what & WIRE_AGENT_EXEC)
         expect_exec(probe, member, pid);
     look_at_last(probe, member, ask->what, pid);
@@ -369,7 +369,7 @@ int probe_step(struct probe *probe, struct base_error *error)
             if (trace_event_lost_privileges(&event))
                 sample_privileges_lost(probe->profile, event.pid, event.flags & TRACE_FLAG_PRIVILEGES_LOST);
             probe_exec(probe, event.pid);
-            loader_let_go(probe->helper, event.pid);
+            loader_unfollow(probe->helper, event.pid);
         }
         answer_all(probe);
     }
@@ -410,7 +410,7 @@ static void leave_process(struct probe *probe, pid_t pid)
         why = (struct base_error){0};
         held = probe->options.owner && probe_members_is_published_by_owner(probe, pid);
         if (!probe->options.owner) /* its exec may have come after the last events were read */
-            loader_let_go(probe->helper, pid);
+            loader_unfollow(probe->helper, pid);
         result = held ? helper_trace_hold(probe->helper, pid, NULL, &why) : BASE_OK;
         if (result == BASE_OK) {
             result = loader_leave(probe->helper, pid, held, &left, &why);

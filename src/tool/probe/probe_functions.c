@@ -472,7 +472,7 @@ static void add_instrumented(struct probe_functions *functions, const struct loa
     }
     for (size_t i = functions->count - 2; i < functions->count; i++) { /* the definitions */
         functions->items[i].whole = true;
-        functions->items[i].twin = (uint32_t)(2 * functions->count - 3 - i) + 1;
+        functions->items[i].distinct_from = (uint32_t)(2 * functions->count - 3 - i) + 1;
     }
 }
 

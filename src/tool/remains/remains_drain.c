@@ -173,7 +173,8 @@ int remains_drain_memory(const struct remains_memory *memory, uint64_t *left, st
             result = move_threads(helper, pid, ranges, memory->gs_offset, error);
         used = result < 0 ? result : look_for_users(helper, pid, ranges, error);
         if (used == 0)
-            used = loader_unmap(helper, pid, pid, ranges->items, ranges->count, left, error);
+            used = loader_unmap(&(struct loader_target){helper, pid, pid}, ranges->items, ranges->count, left,
+                                error);
         if (used == BASE_OK)
             return BASE_OK;
         used = used == BASE_ENOMEM ? 1 : used; /* there may be some in a moment */

@@ -1,4 +1,4 @@
-/* agent_probe.h - what the probe and the test have in common. */
+/* agent_probe.h - what the probe and the test share. */
 #ifndef AGENT_PROBE_H
 #define AGENT_PROBE_H
 
@@ -11,9 +11,9 @@
 #define PROBE_WRONG    65
 #define PROBE_ALIVE    66
 #define PROBE_CHILD    67
-#define PROBE_RUNG     68 /* and ANSWERED: of the bell; 2 further on: of exec */
+#define PROBE_NOTIFIED 68 /* and ANSWERED: of the doorbell; 2 further on: of exec */
 #define PROBE_ANSWERED 69
-#define PROBE_WHO      72 /* process that rang last */
+#define PROBE_PROCESS  72 /* that notified last */
 #define PROBE_WORDS    512
 
 struct probe_parameters {

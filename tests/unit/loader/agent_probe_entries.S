@@ -62,17 +62,17 @@ begin probe_wrap
     leave
     ret
 
-begin probe_bell
+begin probe_notify
     save
     xor %edi, %edi
-    call probe_rings
+    call probe_notifies
     restore
     jmp *8(%r11)
 
 begin probe_exec
     save
     mov $1, %edi
-    call probe_rings
+    call probe_notifies
     restore
     jmp *8(%r11)
 

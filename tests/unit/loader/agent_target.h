@@ -1,4 +1,4 @@
-/* agent_target.h - a program with an agent in it, and what it tells of itself. */
+/* agent_target.h - a program that an agent is loaded into, and what it publishes of itself. */
 #ifndef AGENT_TARGET_H
 #define AGENT_TARGET_H
 

@@ -120,7 +120,7 @@ static void want(struct tally *tally, const char *name, const char *image, const
         .request = {.name = name, .image = image}, .handler = offset_of(handler), .cookie = cookie};
 }
 
-static struct tally begin(const char *handler)
+static struct tally begin_tally(const char *handler)
 {
     struct base_error error = {0};
     struct tally tally = {.truth_file = memfd_create("truth", 0)};
@@ -145,7 +145,7 @@ static void plan(struct tally *tally)
     assert_non_null(tally->plans);
 }
 
-static void finish(struct tally *tally)
+static void finish_tally(struct tally *tally)
 {
     if (tally->region != NULL)
         munmap(tally->region, region_size());
@@ -156,7 +156,7 @@ static void finish(struct tally *tally)
     close(tally->truth_file);
 }
 
-/* As the real agent's begins, with so much in it that leaving knows who is inside. */
+/* As the real agent's begins, with so much in it that leaving knows which threads are inside. */
 static void fill_region(struct tally *tally, uint8_t *region, pid_t pid)
 {
     const struct wire_agent_layout layout = wire_agent_layout(MEMORY);
@@ -283,21 +283,21 @@ static void answer_doorbells(struct tally *tally)
     struct base_error error = {0};
     if (tally->words == NULL)
         return;
-    uint64_t notified = __atomic_load_n(&tally->words[PROBE_RUNG], __ATOMIC_ACQUIRE);
-    uint64_t execs = __atomic_load_n(&tally->words[PROBE_RUNG + 2], __ATOMIC_ACQUIRE);
+    uint64_t notified = __atomic_load_n(&tally->words[PROBE_NOTIFIED], __ATOMIC_ACQUIRE);
+    uint64_t execs = __atomic_load_n(&tally->words[PROBE_NOTIFIED + 2], __ATOMIC_ACQUIRE);
     if (notified != tally->words[PROBE_ANSWERED]) {
         must(loader_update(tally->agent, &tally->helper, false, true, &error), &error);
         __atomic_store_n(&tally->words[PROBE_ANSWERED], notified, __ATOMIC_RELEASE);
     }
     if (execs != tally->words[PROBE_ANSWERED + 2]) {
-        pid_t pid = (pid_t)tally->words[PROBE_WHO];
+        pid_t pid = (pid_t)tally->words[PROBE_PROCESS];
         int result = loader_expect_exec(&tally->helper, pid, &error);
         must(result, &error);
         __atomic_store_n(&tally->words[PROBE_ANSWERED + 2], execs, __ATOMIC_RELEASE);
     }
 }
 
-static unsigned take_events(struct tally *tally)
+static unsigned handle_events(struct tally *tally)
 {
     struct trace_event event;
     struct base_error error = {0};
@@ -308,7 +308,7 @@ static unsigned take_events(struct tally *tally)
     while (helper_trace_next(&tally->helper, &event, &error) > 0)
         if (loader_take_event(&tally->helper, &event)) {
             int result = load(tally, event.pid, true, &error);
-            loader_let_go(&tally->helper, event.pid);
+            loader_unfollow(&tally->helper, event.pid);
             must(result, &error);
             images++;
         }
@@ -325,7 +325,7 @@ static void record(struct tally *tally, const char *target, const char *mode, co
     must(loader_expect_exec(&tally->helper, tally->pid, &error), &error);
     let_it_begin(tally);
     for (int i = 0; i < 60000 && !has_ended(tally); i++) {
-        images += take_events(tally);
+        images += handle_events(tally);
         answer_doorbells(tally);
     }
     assert_true(images >= 1);
@@ -346,7 +346,7 @@ static void check_counts(const struct tally *tally, unsigned from, unsigned to)
 
 static void want_bells(struct tally *tally)
 {
-    want(tally, "_dl_debug_state", "*/ld*", "probe_bell", 0);
+    want(tally, "_dl_debug_state", "*/ld*", "probe_notify", 0);
     want(tally, "execve", NULL, "probe_exec", 0);
 }
 
@@ -358,7 +358,7 @@ static void test_every_program_counts_from_its_start(void **state)
     static const char *const handlers[] = {"probe_count", "probe_wrap"};
     for (int i = 0; i < target_count; i++)
         for (int j = 0; j < 2; j++) {
-            struct tally tally = begin(handlers[j]);
+            struct tally tally = begin_tally(handlers[j]);
             want_bells(&tally);
             plan(&tally);
             record(&tally, targets[i], "run", NULL, "2000");
@@ -367,7 +367,7 @@ static void test_every_program_counts_from_its_start(void **state)
             check_counts(&tally, TARGET_LIBC, TARGET_LIBC);
             assert_int_equal(*tally.inside, 0);
             assert_int_equal(hook_of(&tally, "target_add")->reason, STUB_FINE);
-            finish(&tally);
+            finish_tally(&tally);
         }
 }
 
@@ -375,7 +375,7 @@ static void test_forks_count_and_know_that_they_are_forks(void **state)
 {
     (void)state;
     for (int i = 0; i < target_count; i++) {
-        struct tally tally = begin("probe_count");
+        struct tally tally = begin_tally("probe_count");
         want_bells(&tally);
         plan(&tally);
         record(&tally, targets[i], "fork", NULL, "500");
@@ -383,7 +383,7 @@ static void test_forks_count_and_know_that_they_are_forks(void **state)
         check_counts(&tally, TARGET_ADD, TARGET_LABEL);
         check_counts(&tally, TARGET_LIBC, TARGET_LIBC);
         assert_int_equal(tally.words[PROBE_CHILD], 500 * 7);
-        finish(&tally);
+        finish_tally(&tally);
     }
 }
 
@@ -392,30 +392,30 @@ static void test_execs_are_handed_over(void **state)
     (void)state;
     static const char *const modes[] = {"exec", "spawn"};
     for (int i = 0; i < 2 * target_count; i++) {
-        struct tally tally = begin("probe_count");
+        struct tally tally = begin_tally("probe_count");
         want_bells(&tally);
         plan(&tally);
         record(&tally, targets[i / 2], modes[i % 2], NULL, "300");
         assert_int_equal(tally.truth->calls[TARGET_ADD], 600);
         check_counts(&tally, TARGET_ADD, TARGET_LABEL);
         check_counts(&tally, TARGET_LIBC, TARGET_LIBC);
-        finish(&tally);
+        finish_tally(&tally);
     }
 }
 
 static void test_libraries_that_come_and_go_count(void **state)
 {
     (void)state;
-    struct tally tally = begin("probe_wrap");
+    struct tally tally = begin_tally("probe_wrap");
     want_bells(&tally);
     plan(&tally);
     record(&tally, targets[0], "load", library, "20");
     assert_int_equal(tally.truth->calls[TARGET_LOADED], 200);
     check_counts(&tally, TARGET_LOADED, TARGET_LOADED);
-    finish(&tally);
+    finish_tally(&tally);
 }
 
-/* --- into what runs, and out of it --- */
+/* --- into running programs, and out of them --- */
 
 static void wait_for(const atomic_uint *word)
 {
@@ -480,7 +480,7 @@ static void test_a_running_program_is_entered_and_left_many_times(void **state)
     (void)state;
     for (int i = 0; i < target_count; i++) {
         struct base_error error = {0};
-        struct tally tally = begin(i % 2 ? "probe_count" : "probe_wrap");
+        struct tally tally = begin_tally(i % 2 ? "probe_count" : "probe_wrap");
         unsigned before, after, descriptors;
         plan(&tally);
         begin_loop(&tally, targets[i], "loop", "6");
@@ -503,7 +503,7 @@ static void test_a_running_program_is_entered_and_left_many_times(void **state)
         }
         assert_int_equal(after, before);
         end(&tally);
-        finish(&tally);
+        finish_tally(&tally);
     }
 }
 
@@ -529,13 +529,13 @@ static int load_at_last(struct tally *tally, struct base_error *error)
     return result;
 }
 
-/* Threads have been moved by then, some of them, into what was mapped for the hooks: one in some 1,500 times, so that 5,000 are not always
- * enough. */
-static void test_what_fails_last_harms_nobody(void **state)
+/* Threads have been moved by then, some of them, into what was mapped for the hooks: one in some 1,500
+ * times, so that 5,000 are not always enough. */
+static void test_a_failed_load_does_no_harm(void **state)
 {
     (void)state;
     struct base_error error = {0};
-    struct tally tally = begin("probe_count");
+    struct tally tally = begin_tally("probe_count");
     struct loader_left left;
     unsigned kept = 0;
     plan(&tally);
@@ -555,14 +555,14 @@ static void test_what_fails_last_harms_nobody(void **state)
     assert_int_equal(ours_in(tally.pid, NULL), 0);
     end(&tally);
     assert_true(kept > 0);
-    finish(&tally);
+    finish_tally(&tally);
 }
 
 static void test_a_child_is_left_by_itself(void **state)
 {
     (void)state;
     struct base_error error = {0};
-    struct tally tally = begin("probe_count");
+    struct tally tally = begin_tally("probe_count");
     struct loader_left left;
     struct loader_agent *child_agent;
     char path[64], text[32] = "";
@@ -572,7 +572,7 @@ static void test_a_child_is_left_by_itself(void **state)
     must(loader_expect_exec(&tally.helper, tally.pid, &error), &error);
     let_it_begin(&tally);
     for (int i = 0; i < 5000 && !atomic_load(&tally.truth->ready); i++) {
-        take_events(&tally);
+        handle_events(&tally);
         answer_doorbells(&tally);
     }
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", tally.pid, tally.pid);
@@ -596,7 +596,7 @@ static void test_a_child_is_left_by_itself(void **state)
     must_leave(&tally, tally.pid, &left);
     assert_int_equal(left.bytes_left, 0);
     end(&tally);
-    finish(&tally);
+    finish_tally(&tally);
 }
 
 static void test_who_sleeps_inside_is_waited_for(void **state)
@@ -606,7 +606,7 @@ static void test_who_sleeps_inside_is_waited_for(void **state)
     for (int i = 0; i < 2; i++) {
         struct base_error error = {0};
         struct loader_left left;
-        struct tally tally = begin("probe_wrap");
+        struct tally tally = begin_tally("probe_wrap");
         plan(&tally);
         begin_loop(&tally, targets[i], "sleep", lengths[i]);
         must(load(&tally, tally.pid, false, &error), &error);
@@ -625,7 +625,7 @@ static void test_who_sleeps_inside_is_waited_for(void **state)
         assert_int_equal(left.bytes_left, 0);
         assert_int_equal(ours_in(tally.pid, NULL), 0);
         end(&tally);
-        finish(&tally);
+        finish_tally(&tally);
     }
 }
 
@@ -655,7 +655,8 @@ static int change_mapping(void *context, struct loader_agent *agent, struct base
     return result;
 }
 
-/* The program sleeps all the while: of its own text nothing runs. Its file is read-only, and no data of it is there. */
+/* The program sleeps all the while: of its own text nothing runs. Its file is read-only, and no data of it
+ * is there. */
 static void test_what_others_made_of_a_hook_keeps_our_memory(void **state)
 {
     (void)state;
@@ -664,7 +665,7 @@ static void test_what_others_made_of_a_hook_keeps_our_memory(void **state)
         struct loader_left left;
         struct trace_memory memory;
         uint8_t byte;
-        struct tally tally = begin("probe_wrap");
+        struct tally tally = begin_tally("probe_wrap");
         plan(&tally);
         begin_loop(&tally, targets[0], "sleep", "3600000");
         must(load(&tally, tally.pid, false, &error), &error);
@@ -680,7 +681,7 @@ static void test_what_others_made_of_a_hook_keeps_our_memory(void **state)
         assert_int_equal(left.skipped, how != DATA_CAME);
         assert_int_equal(kill(tally.pid, SIGKILL), 0);
         assert_int_equal(waitpid(tally.pid, &tally.status, 0), tally.pid);
-        finish(&tally);
+        finish_tally(&tally);
     }
 }
 
@@ -695,7 +696,8 @@ static void change_text(const struct tally *tally, uint64_t address, uint8_t *by
     trace_memory_close(&memory);
 }
 
-/* Behind a breakpoint the bytes of the file are again, and of other functions nothing changes; what stays, stays. */
+/* Behind a breakpoint the bytes are the file's again, and of other functions none change; a hook that must
+ * stay, stays. */
 static void test_hooks_make_way_for_breakpoints(void **state)
 {
     (void)state;
@@ -703,7 +705,7 @@ static void test_hooks_make_way_for_breakpoints(void **state)
         struct base_error error = {0};
         struct loader_left left;
         uint8_t before[5], hooked[5], live[5], breakpoint = 0xcc;
-        struct tally tally = begin("probe_wrap");
+        struct tally tally = begin_tally("probe_wrap");
         for (size_t i = 0; i < tally.function_count; i++)
             tally.functions[i].stays = stays;
         plan(&tally);
@@ -734,7 +736,7 @@ static void test_hooks_make_way_for_breakpoints(void **state)
         assert_memory_equal(live, before, sizeof live);
         assert_int_equal(kill(tally.pid, SIGKILL), 0);
         assert_int_equal(waitpid(tally.pid, &tally.status, 0), tally.pid);
-        finish(&tally);
+        finish_tally(&tally);
     }
 }
 
@@ -764,7 +766,7 @@ static long now_us(void)
     return now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* Some time after it has come round once, at any point of a round. */
+/* Some time after its first round, at any point of a round. */
 static void kill_somewhere(pid_t other, const atomic_uint *rounds)
 {
     long began = now_us();
@@ -780,7 +782,7 @@ static void test_tally_may_die_at_any_moment(void **state)
 {
     (void)state;
     struct base_error error = {0};
-    struct tally tally = begin("probe_count");
+    struct tally tally = begin_tally("probe_count");
     struct loader_left left;
     unsigned found = 0;
     atomic_uint *rounds = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -805,14 +807,14 @@ static void test_tally_may_die_at_any_moment(void **state)
     assert_true(found > 0);
     munmap(rounds, 4096);
     end(&tally);
-    finish(&tally);
+    finish_tally(&tally);
 }
 
 /* --- refusals: a message, and a program as it was --- */
 
 static void begin_constrained(struct tally *tally, const char *target, bool (*constrain)(void))
 {
-    *tally = begin("probe_count");
+    *tally = begin_tally("probe_count");
     tally->constrain = constrain;
     plan(tally);
     begin_loop(tally, target, "loop", "2");
@@ -884,16 +886,16 @@ static void test_what_a_program_forbids_is_said(void **state)
     begin_constrained(&tally, targets[0], without_memory_files);
     must_be_refused(&tally, BASE_EPERMISSION, "memfd_create");
     end(&tally);
-    finish(&tally);
+    finish_tally(&tally);
     begin_constrained(&tally, static_target(), without_new_code);
     must_be_refused(&tally, BASE_EUNSUPPORTED, "may not execute new memory");
     end(&tally);
-    finish(&tally);
+    finish_tally(&tally);
     begin_constrained(&tally, static_target(), with_little_space);
     tally.large = true;
     must_be_refused(&tally, BASE_ENOMEM, "ulimit -v");
     end(&tally);
-    finish(&tally);
+    finish_tally(&tally);
 }
 
 static void test_forbidding_writable_code_is_no_hindrance(void **state)
@@ -908,10 +910,10 @@ static void test_forbidding_writable_code_is_no_hindrance(void **state)
     must_leave(&tally, tally.pid, &left);
     assert_int_equal(left.bytes_left, 0);
     end(&tally);
-    finish(&tally);
+    finish_tally(&tally);
 }
 
-/* What tables may come to need is not mapped. */
+/* Addresses that tables may need later are not mapped. */
 static void test_a_limit_of_addresses_is_no_hindrance(void **state)
 {
     (void)state;
@@ -925,7 +927,7 @@ static void test_a_limit_of_addresses_is_no_hindrance(void **state)
     assert_int_equal(left.bytes_left, 0);
     assert_int_equal(ours_in(tally.pid, NULL), 0);
     end(&tally);
-    finish(&tally);
+    finish_tally(&tally);
 }
 
 static void test_others_who_are_there_are_named(void **state)
@@ -948,7 +950,7 @@ static void test_others_who_are_there_are_named(void **state)
     must_be_refused(&tally, BASE_EBUSY, "is being recorded by tally");
     wait_for_more(&tally);
     ((struct wire_agent_control *)(void *)tally.region)->tally_pid =
-        0; /* as if nobody had it: it is removed */
+        0; /* as if no tally had loaded it: it is removed */
     must(load(&tally, tally.pid, false, &error), &error);
     wait_for_more(&tally);
     must_leave(&tally, tally.pid, &left);
@@ -958,10 +960,10 @@ static void test_others_who_are_there_are_named(void **state)
     assert_int_equal(left.mappings + left.places, 0);
     end(&tally);
     assert_int_equal(load(&tally, tally.pid, false, NULL), BASE_ENOTFOUND);
-    finish(&tally);
+    finish_tally(&tally);
 }
 
-/* --- a process that lies about what lies in it --- */
+/* --- a process whose memory says something wrong --- */
 
 static uint8_t *lie(uint64_t magic)
 {
@@ -1005,7 +1007,7 @@ static int run_liar(struct trace_child_shared *shared)
     return 0;
 }
 
-static void test_liars_harm_nobody(void **state)
+static void test_wrong_memory_does_no_harm(void **state)
 {
     (void)state;
     struct base_error error = {0};
@@ -1030,7 +1032,7 @@ static int run_all(void)
         cmocka_unit_test(test_execs_are_handed_over),
         cmocka_unit_test(test_libraries_that_come_and_go_count),
         cmocka_unit_test(test_a_running_program_is_entered_and_left_many_times),
-        cmocka_unit_test(test_what_fails_last_harms_nobody),
+        cmocka_unit_test(test_a_failed_load_does_no_harm),
         cmocka_unit_test(test_a_child_is_left_by_itself),
         cmocka_unit_test(test_who_sleeps_inside_is_waited_for),
         cmocka_unit_test(test_what_others_made_of_a_hook_keeps_our_memory),
@@ -1040,7 +1042,7 @@ static int run_all(void)
         cmocka_unit_test(test_forbidding_writable_code_is_no_hindrance),
         cmocka_unit_test(test_a_limit_of_addresses_is_no_hindrance),
         cmocka_unit_test(test_others_who_are_there_are_named),
-        cmocka_unit_test(test_liars_harm_nobody),
+        cmocka_unit_test(test_wrong_memory_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

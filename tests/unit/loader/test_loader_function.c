@@ -1,4 +1,5 @@
-/* Single functions: found by name, judged, and hooked in this very process, where they must answer as before.
+/* Single functions: found by name, checked, and hooked in this very process, where they must answer as
+ * before.
  *
  *     test_function FIXTURE (fixture_wrap.S) STATIC (fixture_own.S) */
 #include <dlfcn.h>
@@ -37,7 +38,7 @@ static int plan(const struct plan_function_request *requests, size_t count, stru
     return plan_of(fixture, requests, count, functions);
 }
 
-static const struct plan_hookable *find(const struct plan_functions *functions, const char *name)
+static const struct plan_hookable *find_hookable(const struct plan_functions *functions, const char *name)
 {
     for (size_t i = 0; i < functions->count; i++)
         if (!strcmp(functions->items[i].name, name))
@@ -63,10 +64,11 @@ static void test_names_aliases_and_globs(void **state)
     struct plan_functions found;
     assert_int_equal(plan(requests, sizeof requests / sizeof *requests, &found), BASE_OK);
     assert_int_equal(found.count, 3);
-    assert_int_equal(find(&found, "wrap_plain") ? find(&found, "wrap_plain")->request : 99, 0);
-    assert_null(find(&found, "wrap_alias")); /* one function, and it has the first wish's name */
-    assert_int_equal(find(&found, "wrap_endbr")->request, 2);
-    assert_int_equal(find(&found, "_ZN4wrap4mangEl")->request, 4);
+    assert_int_equal(find_hookable(&found, "wrap_plain") ? find_hookable(&found, "wrap_plain")->request : 99,
+                     0);
+    assert_null(find_hookable(&found, "wrap_alias")); /* one function, and it has the first request's name */
+    assert_int_equal(find_hookable(&found, "wrap_endbr")->request, 2);
+    assert_int_equal(find_hookable(&found, "_ZN4wrap4mangEl")->request, 4);
     for (size_t i = 1; i < found.count; i++)
         assert_true(found.items[i - 1].address < found.items[i].address);
     plan_functions_free(&found);
@@ -75,7 +77,7 @@ static void test_names_aliases_and_globs(void **state)
     plan_functions_free(&found);
 }
 
-/* A function has its first wish, and the first of those that go over others, under whatever name. */
+/* A function has its first request, and the first of those that go over others, under whatever name. */
 static void test_over(void **state)
 {
     (void)state;
@@ -88,36 +90,36 @@ static void test_over(void **state)
                                                      {"wrap_[et]*", NULL, NULL, true, false, false, false}};
     struct plan_functions found;
     assert_int_equal(plan(requests, sizeof requests / sizeof *requests, &found), BASE_OK);
-    assert_int_equal(find(&found, "wrap_plain")->request, 0);
-    assert_int_equal(find(&found, "wrap_plain")->over, 4 + 1);
-    assert_int_equal(find(&found, "wrap_endbr")->request, 1);
-    assert_int_equal(find(&found, "wrap_endbr")->over, 5 + 1);
-    assert_int_equal(find(&found, "wrap_empty")->request, 2);
-    assert_int_equal(find(&found, "wrap_empty")->over, 6 + 1);
-    assert_int_equal(find(&found, "wrap_tail")->request, 3);
-    assert_int_equal(find(&found, "wrap_tail")->over, 0);
+    assert_int_equal(find_hookable(&found, "wrap_plain")->request, 0);
+    assert_int_equal(find_hookable(&found, "wrap_plain")->over, 4 + 1);
+    assert_int_equal(find_hookable(&found, "wrap_endbr")->request, 1);
+    assert_int_equal(find_hookable(&found, "wrap_endbr")->over, 5 + 1);
+    assert_int_equal(find_hookable(&found, "wrap_empty")->request, 2);
+    assert_int_equal(find_hookable(&found, "wrap_empty")->over, 6 + 1);
+    assert_int_equal(find_hookable(&found, "wrap_tail")->request, 3);
+    assert_int_equal(find_hookable(&found, "wrap_tail")->over, 0);
     plan_functions_free(&found);
 }
 
-/* Only where something else is defined too; that it is used does not do. */
+/* Only where something else is defined too; a use alone is not enough. */
 static void test_beside(void **state)
 {
     (void)state;
     const struct plan_function_request requests[] = {
         {"wrap_plain", NULL, "wrap_endbr", false, false, false, false},
-        {"wrap_tail", NULL, "wrap_nobody_has_this", false, false, false, false},
+        {"wrap_tail", NULL, "wrap_not_there", false, false, false, false},
         {"wrap_branch", NULL, "abort", false, false, false, false},
         {"wrap_next", "/nowhere*", "wrap_endbr", false, false, false, false},
         {"wrap_calling", NULL, "wrap_endbr", false, false, false, false}};
     struct plan_functions found;
     assert_int_equal(plan(requests, sizeof requests / sizeof *requests, &found), BASE_OK);
     assert_int_equal(found.count, 2);
-    assert_int_equal(find(&found, "wrap_plain")->request, 0);
-    assert_int_equal(find(&found, "wrap_calling")->request, 4);
+    assert_int_equal(find_hookable(&found, "wrap_plain")->request, 0);
+    assert_int_equal(find_hookable(&found, "wrap_calling")->request, 4);
     plan_functions_free(&found);
 }
 
-/* What is wished for as the C library's own: not what a program has under such a name. */
+/* A request for the C library's own function: not what a program has under such a name. */
 static void test_own(void **state)
 {
     (void)state;
@@ -129,13 +131,14 @@ static void test_own(void **state)
     struct plan_functions found;
     assert_int_equal(plan_of(static_fixture, requests, sizeof requests / sizeof *requests, &found), BASE_OK);
     assert_int_equal(found.count, 4);
-    assert_null(find(&found, "accept"));
-    assert_int_equal(find(&found, "pipe")->request, 5); /* only who goes over it means the program's */
-    assert_int_equal(find(&found, "pipe")->over, 0);
-    assert_int_equal(find(&found, "socket")->request, 2);
-    assert_int_equal(find(&found, "socket")->over, 6 + 1);
-    assert_int_equal(find(&found, "dup")->request, 3);
-    assert_int_equal(find(&found, "creat")->request, 4);
+    assert_null(find_hookable(&found, "accept"));
+    assert_int_equal(find_hookable(&found, "pipe")->request,
+                     5); /* only the request that goes over it means the program's */
+    assert_int_equal(find_hookable(&found, "pipe")->over, 0);
+    assert_int_equal(find_hookable(&found, "socket")->request, 2);
+    assert_int_equal(find_hookable(&found, "socket")->over, 6 + 1);
+    assert_int_equal(find_hookable(&found, "dup")->request, 3);
+    assert_int_equal(find_hookable(&found, "creat")->request, 4);
     for (size_t i = 0; i < found.count; i++)
         assert_int_equal(found.items[i].reason, STUB_FINE);
     plan_functions_free(&found);
@@ -143,7 +146,7 @@ static void test_own(void **state)
                                                    {"wrap_tail", NULL, NULL, false, false, true, false}};
     assert_int_equal(plan(shared, sizeof shared / sizeof *shared, &found), BASE_OK);
     assert_int_equal(found.count, 1); /* a library that is not the C library */
-    assert_non_null(find(&found, "wrap_tail"));
+    assert_non_null(find_hookable(&found, "wrap_tail"));
     plan_functions_free(&found);
 }
 
@@ -175,7 +178,7 @@ static void test_reasons(void **state)
     assert_int_equal(plan(all, 1, &found), BASE_OK);
     assert_int_equal(found.count, sizeof wanted / sizeof *wanted);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        const struct plan_hookable *function = find(&found, wanted[i].name);
+        const struct plan_hookable *function = find_hookable(&found, wanted[i].name);
         assert_non_null(function);
         if (function->reason != wanted[i].reason)
             print_message("# %s: %s\n", wanted[i].name, stub_reason_text(function->reason));
@@ -211,13 +214,14 @@ static void *map_near(uint64_t near, size_t size)
     return NULL;
 }
 
-/* `old`: what stands there now. */
+/* `old`: the bytes there now. */
 static void hook(struct hooked *hooked, uint64_t address, unsigned length, volatile uint64_t *counter)
 {
     struct loader_x86_64_wrap *slot = &hooked->slots[hooked->used++];
     uint8_t *text = (uint8_t *)(uintptr_t)address, *page = (void *)(address & ~UINT64_C(0xfff));
     assert_int_equal(
-        loader_x86_64_wrap_make(slot, (uint64_t)(uintptr_t)slot, address, text, (uint8_t)length, false, NULL),
+        loader_x86_64_wrap_make(slot, (uint64_t)(uintptr_t)slot,
+                                &(struct loader_x86_64_wrapped){address, text, (uint8_t)length, false}, NULL),
         STUB_FINE);
     slot->hook.handler = (uint64_t)(uintptr_t)count_and_go;
     slot->hook.cookie = (uint64_t)(uintptr_t)counter;
@@ -372,12 +376,12 @@ static void test_out_of_reach_and_too_short(void **state)
 {
     (void)state;
     static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0x90, 0x90};
+    const struct loader_x86_64_wrapped far = {0x100010000, code, 5, false}, small = {0x20000, code, 4, false},
+                                       right = {0x20000, code, 5, false};
     struct loader_x86_64_wrap wrap;
-    assert_int_equal(loader_x86_64_wrap_make(&wrap, 0x10000, 0x100010000, code, 5, false, NULL),
-                     STUB_REASON_OUT_OF_REACH);
-    assert_int_equal(loader_x86_64_wrap_make(&wrap, 0x10000, 0x20000, code, 4, false, NULL),
-                     STUB_REASON_ENTRY_SHORT);
-    assert_int_equal(loader_x86_64_wrap_make(&wrap, 0x10000, 0x20000, code, 5, false, NULL), STUB_FINE);
+    assert_int_equal(loader_x86_64_wrap_make(&wrap, 0x10000, &far, NULL), STUB_REASON_OUT_OF_REACH);
+    assert_int_equal(loader_x86_64_wrap_make(&wrap, 0x10000, &small, NULL), STUB_REASON_ENTRY_SHORT);
+    assert_int_equal(loader_x86_64_wrap_make(&wrap, 0x10000, &right, NULL), STUB_FINE);
     assert_int_equal(wrap.hook.body, loader_x86_64_wrap_code(0x10000) + 10);
     assert_memory_equal(wrap.old, code, 5);
     struct loader_x86_64_wrap over;
@@ -386,7 +390,7 @@ static void test_out_of_reach_and_too_short(void **state)
     assert_false(wrap.beneath);
 }
 
-/* --- images that are none --- */
+/* --- invalid images --- */
 
 static void test_no_image_is_refused_and_none_crashes(void **state)
 {

@@ -1,5 +1,5 @@
-/* What of a text leads to memory of ours, whatever bytes an instruction of ours happens to have: the test changes a page of its own
- * text, and all that it changed, and nothing else, is to be found. */
+/* What of a text leads to memory of ours, whatever bytes an instruction of ours happens to have: the test
+ * changes a page of its own text, and all that it changed, and nothing else, is to be found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,8 +39,8 @@ static uint64_t address_of(size_t at)
     return (uint64_t)(uintptr_t)leads_text + at;
 }
 
-/* Puts back what is found to lead to the 16 bytes at one of the targets: none of it lies outside of at..at+length-1. How many
- * changes. */
+/* Puts back what is found to lead to the 16 bytes at one of the targets: none of it lies outside of
+ * at..at+length-1. How many changes. */
 static size_t put_back_both(const uint64_t targets[2], size_t at, size_t length)
 {
     struct proc_maps maps = {0};
@@ -109,7 +109,7 @@ static void every_byte_may_be_in_a_displacement(void **state)
     }
 }
 
-/* Over our jump's first byte, and the file's byte again when it has gone. */
+/* Over our jump's first byte, and the file's byte again when it was removed. */
 static void a_breakpoint_of_others_stays(void **state)
 {
     (void)state;
@@ -126,7 +126,8 @@ static void a_breakpoint_of_others_stays(void **state)
     assert_memory_equal(leads_text, file, PAGE);
 }
 
-/* Bytes before a breakpoint, its own and those of the displacement may lead to ours by chance, read from another place on. */
+/* Bytes before a breakpoint, its own and those of the displacement may happen to lead to ours, read from
+ * another place on. */
 static void a_displacement_is_not_taken_for_two(void **state)
 {
     (void)state;

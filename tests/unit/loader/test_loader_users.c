@@ -1,4 +1,4 @@
-/* Who is inside an agent: threads and records as told by the test, look after look. */
+/* Which threads are inside an agent: threads and records are set by the test, look after look. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -112,7 +112,7 @@ int __wrap_helper_trace_read_registers(struct helper *helper, pid_t pid, pid_t t
 static struct loader_access reached;
 static const struct loader_own_range code = {CODE, 0x1000, 1, 0};
 
-static struct loader_users begin(bool counted)
+static struct loader_users begin_users(bool counted)
 {
     struct loader_users users = {.access = &reached, .ranges = &code, .range_count = 1};
     memset(&world, 0, sizeof world);
@@ -138,7 +138,7 @@ static void expect(struct loader_users *users, int wanted)
 static void each_is_waited_for_by_itself(void **state)
 {
     (void)state;
-    struct loader_users users = begin(false);
+    struct loader_users users = begin_users(false);
     stands(1, CODE);
     stands(2, ELSEWHERE);
     expect(&users, 1);
@@ -155,7 +155,7 @@ static void each_is_waited_for_by_itself(void **state)
 static void one_that_is_new_is_waited_for(void **state)
 {
     (void)state;
-    struct loader_users users = begin(false);
+    struct loader_users users = begin_users(false);
     stands(1, ELSEWHERE);
     expect(&users, 0);
     stands(1, CODE);
@@ -172,7 +172,7 @@ static void one_that_is_new_is_waited_for(void **state)
 static void a_signals_frame_leads_back(void **state)
 {
     (void)state;
-    struct loader_users users = begin(true);
+    struct loader_users users = begin_users(true);
     world.word = CODE + 8;
     world.flags = 0x246;
     stands(1, ELSEWHERE);
@@ -187,7 +187,7 @@ static void a_signals_frame_leads_back(void **state)
 static void an_old_return_address_leads_nowhere(void **state)
 {
     (void)state;
-    struct loader_users users = begin(true);
+    struct loader_users users = begin_users(true);
     world.word = CODE + 8;
     world.flags = 0x3b;
     stands(1, ELSEWHERE);
@@ -195,11 +195,11 @@ static void an_old_return_address_leads_nowhere(void **state)
     loader_users_free(&users);
 }
 
-/* As long as they are hooked, who is in a function that unwinds is in nothing else. */
+/* As long as functions that unwind are hooked, a thread in one of them is outside. */
 static void who_unwinds_is_outside_of_the_rest(void **state)
 {
     (void)state;
-    struct loader_users users = begin(true);
+    struct loader_users users = begin_users(true);
     assert_int_equal(loader_users_begin(&users, true, NULL), BASE_OK);
     world.process.thread_count = 2;
     world.thread_pointers[1] = 0x7100;
@@ -210,7 +210,7 @@ static void who_unwinds_is_outside_of_the_rest(void **state)
     expect(&users, 1);
     world.records[0].inside = WIRE_AGENT_INSIDE_UNWINDING;
     stands(1, CODE + 4);
-    stands(2, CODE + 4); /* has no record: it is just coming in, or going out */
+    stands(2, CODE + 4); /* has no record: it is about to enter or to leave */
     expect(&users, 1);
     world.word = CODE + 8; /* a handler interrupted it in a hook, and unwinds */
     world.flags = 0x246;
@@ -223,7 +223,8 @@ static void who_unwinds_is_outside_of_the_rest(void **state)
     stands(1, CODE + 4);
     stands(2, CODE + 4);
     expect(&users, 0);
-    assert_int_equal(loader_users_begin(&users, false, NULL), BASE_OK); /* now those are put back, too */
+    assert_int_equal(loader_users_begin(&users, false, NULL),
+                     BASE_OK); /* now those hooks are put back, too */
     stands(1, CODE + 4);
     expect(&users, 1);
     world.records[0].inside = world.records[1].inside = WIRE_AGENT_OUTSIDE;
@@ -234,11 +235,11 @@ static void who_unwinds_is_outside_of_the_rest(void **state)
     loader_users_free(&users);
 }
 
-/* Whoever has a processor may go on. */
+/* A thread that is not asleep may go on. */
 static void who_does_not_sleep_is_told(void **state)
 {
     (void)state;
-    struct loader_users users = begin(false);
+    struct loader_users users = begin_users(false);
     stands(1, CODE);
     expect(&users, 1);
     assert_true(users.awake);
@@ -253,7 +254,7 @@ static void one_asleep_in_a_call_is_where_the_kernel_says(void **state)
 {
     (void)state;
     const struct trace_stop_thread asleep = {.tid = 3, .state = TRACE_STOP_KERNEL};
-    struct loader_users users = begin(false);
+    struct loader_users users = begin_users(false);
     world.asleep = (struct proc_target_call){.number = 58, .pc = CODE, .sp = STACK};
     world.threads[world.count++] = asleep;
     expect(&users, 1);
@@ -270,15 +271,15 @@ static void one_asleep_in_a_call_is_where_the_kernel_says(void **state)
 static void a_record_counts_until_its_owner_has_left(void **state)
 {
     (void)state;
-    struct loader_users users = begin(true);
+    struct loader_users users = begin_users(true);
     world.process.thread_count = 2;
     world.records[1] = (struct wire_agent_thread){.key = 1, .tid = 5, .inside = 1};
     expect(&users, 1);
     world.records[1].inside = 0;
     expect(&users, 0);
-    world.records[1].inside = 1; /* by a hook that is there still */
+    world.records[1].inside = 1; /* by a hook that is still set */
     expect(&users, 0);
-    world.records[1].tid = 6; /* made by somebody inside */
+    world.records[1].tid = 6; /* created by a thread inside */
     expect(&users, 1);
     world.records[1].tid = 0; /* not known whose */
     expect(&users, 1);
@@ -295,11 +296,11 @@ static void put_entry(uint64_t called, uint64_t linked, uint64_t caller)
     world.entry[WIRE_AGENT_ENTRY_WORDS - 1] = caller;
 }
 
-/* By an exception: the words of the entry are not there any more, or are those of another one's. */
+/* By an exception: the words of the entry have been overwritten, or are another entry's. */
 static void who_left_is_not_counted(void **state)
 {
     (void)state;
-    struct loader_users users = begin(true);
+    struct loader_users users = begin_users(true);
     world.process.thread_count = 1;
     world.records[0] =
         (struct wire_agent_thread){.key = 1, .tid = 5, .inside = WIRE_AGENT_INSIDE, .entered_sp = ENTERED};
@@ -315,7 +316,7 @@ static void who_left_is_not_counted(void **state)
     world.records[0].inside = WIRE_AGENT_INSIDE;
     expect(&users, 0);
     assert_int_equal(loader_users_begin(&users, false, NULL), BASE_OK);
-    put_entry(CODE + 8, ELSEWHERE + 4, ELSEWHERE); /* of somebody who was called there later */
+    put_entry(CODE + 8, ELSEWHERE + 4, ELSEWHERE); /* of a function that was called there later */
     expect(&users, 0);
     loader_users_free(&users);
 }
@@ -323,7 +324,7 @@ static void who_left_is_not_counted(void **state)
 static void threads_without_a_record_count(void **state)
 {
     (void)state;
-    struct loader_users users = begin(true);
+    struct loader_users users = begin_users(true);
     world.process.unrecorded = 2;
     expect(&users, 1);
     world.process.unrecorded = 0;

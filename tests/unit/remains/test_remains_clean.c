@@ -391,7 +391,8 @@ static void note_code(pid_t pid)
     assert_int_equal(helper_trace_follow(&helper, pid, NULL), BASE_OK);
     assert_int_equal(helper_trace_hold(&helper, pid, NULL, NULL), BASE_OK);
     for (int i = 0; i < 2; i++) /* the second time there is nothing to note */
-        assert_int_equal(loader_kept_note(&helper, pid, pid, &code, 1, NULL), BASE_OK);
+        assert_int_equal(loader_kept_note(&(struct loader_target){&helper, pid, pid}, &code, 1, NULL),
+                         BASE_OK);
     helper_trace_release(&helper, pid, NULL, NULL);
     helper_trace_leave(&helper, pid, NULL);
     helper_end(&helper);

@@ -24,8 +24,8 @@ static struct {
 
 int __wrap_helper_trace_threads(struct helper *helper, pid_t pid, struct trace_stop_thread **threads,
                                 size_t *count, struct base_error *error);
-int __wrap_loader_unmap(struct helper *helper, pid_t trace, pid_t pid, const struct loader_range *ranges,
-                        size_t count, uint64_t *left, struct base_error *error);
+int __wrap_loader_unmap(const struct loader_target *target, const struct loader_range *ranges, size_t count,
+                        uint64_t *left, struct base_error *error);
 size_t __wrap_proc_target_read(pid_t pid, uint64_t address, void *bytes, size_t size);
 size_t __wrap_proc_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size);
 int __wrap_proc_target_call(pid_t pid, pid_t tid, struct proc_target_call *call);
@@ -53,10 +53,10 @@ int __wrap_helper_trace_threads(struct helper *helper, pid_t pid, struct trace_s
     return BASE_OK;
 }
 
-int __wrap_loader_unmap(struct helper *helper, pid_t trace, pid_t pid, const struct loader_range *ranges,
-                        size_t count, uint64_t *left, struct base_error *error)
+int __wrap_loader_unmap(const struct loader_target *target, const struct loader_range *ranges, size_t count,
+                        uint64_t *left, struct base_error *error)
 {
-    (void)helper, (void)trace, (void)pid, (void)ranges, (void)count, (void)left, (void)error;
+    (void)target, (void)ranges, (void)count, (void)left, (void)error;
     world.unmapped++;
     return BASE_OK;
 }

@@ -143,7 +143,7 @@ static void answer(struct agent_recording *recording, struct agent_recording_loa
         publish(load, region, pid);
     }
     if (asked & WIRE_AGENT_EXEC_FAILED)
-        loader_let_go(&recording->helper, pid);
+        loader_unfollow(&recording->helper, pid);
     if ((asked & WIRE_AGENT_EXEC) &&
         loader_expect_exec(&recording->helper, pid, &recording->error) != BASE_OK)
         fails(recording, "exec");
@@ -170,7 +170,7 @@ static void take_events(struct agent_recording *recording)
     while (helper_trace_next(&recording->helper, &event, &recording->error) > 0)
         if (loader_take_event(&recording->helper, &event)) {
             load_into(recording, event.pid);
-            loader_let_go(&recording->helper, event.pid);
+            loader_unfollow(&recording->helper, event.pid);
         }
 }
 
