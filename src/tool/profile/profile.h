@@ -289,7 +289,7 @@ void profile_set_meta(struct profile *profile, const char *key, const char *valu
 void profile_set_metaf(struct profile *profile, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 const char *profile_meta(const struct profile *profile, const char *key); /* NULL when absent */
-/* The same of one of the recordings that a profile was merged from (profile_merge.h); NULL for origin 0,
+/* The same of one of the recordings that a profile was merged from (merge.h); NULL for origin 0,
  * too. */
 const char *profile_origin(const struct profile *profile, uint32_t origin, const char *key);
 
