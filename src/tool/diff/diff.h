@@ -40,8 +40,8 @@ enum diff_view {
 
 struct diff_options {
     enum diff_view view;
-    const char
-        *counter; /* NULL: time.cpu, or the first that all have; PROFILE_CALLS: exact calls, by function */
+    /* NULL: time.cpu, or the first that all have; PROFILE_CALLS: exact calls, by function */
+    const char *counter;
     struct view_part part; /* of each run: shares are of that part. Of exact calls there is no `cpus` */
     bool total;            /* of functions: with all they call */
     bool significant;      /* only rows that changed beyond noise */

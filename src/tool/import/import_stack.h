@@ -54,8 +54,8 @@ struct import_stack_naming {
     uint64_t start, end; /* of the function; both 0: unknown */
 };
 
-/* Names an address. Returns it, or, if it has another name already, one that stands for this; 0 when memory ran
- * out. */
+/* Names an address. Returns it, or, if it has another name already, one that stands for this; 0 when
+ * memory ran out. */
 uint32_t import_stack_name(struct profile *profile, uint32_t address,
                            const struct import_stack_naming *naming);
 
@@ -63,8 +63,8 @@ uint32_t import_stack_name(struct profile *profile, uint32_t address,
 void import_stack_notice(struct profile *profile, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The file does not have all that there was: sets meta import_partial to `why`, a sentence without its end, and
- * the profile will not be called complete. The first to say so is believed. */
+/* The file does not have all that there was: sets meta import_partial to `why`, a sentence without its
+ * end, and the profile will not be called complete. The first to say so is believed. */
 void import_stack_partial(struct profile *profile, const char *why);
 
 #endif

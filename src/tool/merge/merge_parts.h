@@ -1,5 +1,6 @@
 /* merge_parts.h - one merge, as its files share it. merge_add calls the parts in the order below: each
- * needs the maps that those before it filled. All are false when memory ran out. Context: tool; private to src/tool/merge. */
+ * needs the maps that those before it filled. All are false when memory ran out. Context: tool; private to
+ * src/tool/merge. */
 #ifndef MERGE_PARTS_H
 #define MERGE_PARTS_H
 

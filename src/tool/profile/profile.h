@@ -140,8 +140,8 @@ enum profile_call_kind {
 
 /* The figures of the counter PROFILE_CALLS, which is in every profile that has an edge. */
 struct profile_edge {
-    uint32_t
-        site; /* address of the call instruction plus its length minus one, as of a caller's frame; 0 unknown */
+    /* Address of the call instruction plus its length minus one, as of a caller's frame; 0 unknown. */
+    uint32_t site;
     uint32_t callee; /* address of the callee's first instruction */
     uint32_t thread; /* 0: unknown, or many */
     uint32_t kind;   /* enum profile_call_kind */
@@ -251,8 +251,8 @@ struct profile {
     uint32_t max_nodes;      /* set before the first node; default 1,000,000 */
     uint32_t live_nodes;     /* nodes in use (freed slots are reused) */
     uint32_t folded_address; /* the special address "(folded)"; 0 until needed */
-    struct profile_private
-        *self; /* interning tables, strings, dirty marks: profile.c and profile_store.c only */
+    /* Interning tables, strings, dirty marks: profile.c and profile_store.c only. */
+    struct profile_private *self;
 };
 
 struct profile *profile_new(void);

@@ -159,8 +159,8 @@ static unsigned add_fitted(const char *cell, unsigned limit, bool ascii, struct 
     return out->failed ? 0 : base_utf8_width(out->data + before);
 }
 
-/* A line that is being printed. Blanks owed are only paid before something else on the line, so no line ends in
- * blanks. */
+/* A line that is being printed. Blanks owed are only paid before something else on the line, so no line
+ * ends in blanks. */
 struct table_line {
     struct base_text *out;
     bool title, ascii;
