@@ -1,5 +1,5 @@
-/* The helper's side: a loop that looks at what happened to the threads, tells tally, reads a request, does
- * it, and answers. */
+/* The helper's side: a loop that handles what happened to the threads, reports it to tally, reads a request,
+ * does it, and answers. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,30 +27,29 @@
 #include "helper_work.h"
 #include "proc_target.h"
 
-#define WATCH_MS        5 /* between two looks at the time while something is held, or events wait */
-#define SEE_OFF_NS      UINT64_C(2000000000)
-#define SEE_OFF_LOOK_NS 50000
-#define SECOND_NS       UINT64_C(1000000000)
-#define SOCKET          3 /* behind the three that every process has */
-#define AT_ONCE         256
-#define EVENTS_HELD                                                                                          \
-    64 /* births and deaths told together: to wake tally for each would cost more than they do */
-#define UNREAD_MOST (64u << 20) /* bytes of events; a tally that reads none is as good as dead */
+#define WATCH_MS      5 /* between two checks of the time while something is held, or events wait */
+#define DRAIN_NS      UINT64_C(2000000000)
+#define DRAIN_LOOK_NS 50000
+#define SECOND_NS     UINT64_C(1000000000)
+#define SOCKET        3 /* behind the three that every process has */
+#define AT_ONCE       256
+#define EVENTS_HELD   64 /* creations and ends reported together: to wake tally for each would cost more */
+#define UNREAD_MOST   (64u << 20) /* bytes of events; a tally that reads none counts as ended */
 
 struct loop {
     struct helper_server server;
-    int signals;    /* signalfd; -1: there is none */
-    uint64_t since; /* when the first event that waits came; 0: none does */
-    uint64_t asked; /* when the last request came */
+    int signals;        /* signalfd; -1: there is none */
+    uint64_t since;     /* when the first unsent event came; 0: there is none */
+    uint64_t requested; /* when the last request came */
     struct helper_silence silence;
     struct helper_wait wait;
     uint8_t *unsent; /* messages; from `sent` to `unsent_size` */
     size_t sent, unsent_size, unsent_capacity;
 };
 
-/* --- what tally has not read yet --- */
+/* --- messages that tally has not read yet --- */
 
-static bool append(struct loop *loop, const void *bytes, size_t size)
+static bool append_unsent(struct loop *loop, const void *bytes, size_t size)
 {
     if (loop->sent) {
         loop->unsent_size -= loop->sent;
@@ -91,7 +90,8 @@ static bool send_events(struct loop *loop, bool wait)
     struct trace_follow *follow = &loop->server.follow;
     size_t size = follow->event_count * sizeof *follow->events;
     struct helper_message message = {.code = HELPER_EVENTS, .size = size};
-    if (size && (!append(loop, &message, sizeof message) || !append(loop, follow->events, size)))
+    if (size &&
+        (!append_unsent(loop, &message, sizeof message) || !append_unsent(loop, follow->events, size)))
         return false;
     follow->event_count = 0;
     follow->urgent = false;
@@ -111,7 +111,8 @@ static bool is_due(struct loop *loop)
 /* --- requests --- */
 
 /* False: tally is gone. */
-static bool serve_one(struct loop *loop, const struct helper_message *request, const void *bytes, int file)
+static bool answer_request(struct loop *loop, const struct helper_message *request, const void *bytes,
+                           int file)
 {
     struct base_error error = {0};
     struct helper_answer answer = {.file = -1};
@@ -129,18 +130,18 @@ static bool serve_one(struct loop *loop, const struct helper_message *request, c
     return sent;
 }
 
-static bool serve(struct loop *loop)
+static bool serve_request(struct loop *loop)
 {
     struct helper_message request;
     void *bytes = NULL;
     int file;
     if (helper_wire_receive(loop->server.socket, &request, &bytes, &file))
         return false;
-    bool served = serve_one(loop, &request, bytes, file);
+    bool served = answer_request(loop, &request, bytes, file);
     free(bytes);
     if (file >= 0)
         close(file);
-    loop->asked = base_clock_now();
+    loop->requested = base_clock_now();
     helper_silence_end(&loop->silence);
     if (loop->server.suspended)
         helper_silence_found(&loop->silence);
@@ -150,8 +151,8 @@ static bool serve(struct loop *loop)
 
 /* --- what happened --- */
 
-/* Takes what waitpid has, but not for ever: under a storm of signals tally must be heard too. True: there may
- * be more. */
+/* Handles what waitpid reports, but only so much: under a storm of signals tally must be served too. True:
+ * there may be more. */
 static bool take_stops(struct helper_server *server, struct helper_wait *wait)
 {
     for (int i = 0; i < AT_ONCE; i++) {
@@ -167,12 +168,12 @@ static bool take_stops(struct helper_server *server, struct helper_wait *wait)
     return true;
 }
 
-/* True while something must be looked at when time has passed. */
+/* Handles timeouts. True while something may have to be done when time has passed. */
 static bool watch_time(struct loop *loop)
 {
     struct helper_server *server = &loop->server;
     struct trace_stop *once = &server->once.stop;
-    uint64_t deadline = helper_silence_deadline(&loop->silence, loop->asked);
+    uint64_t deadline = helper_silence_deadline(&loop->silence, loop->requested);
     bool ended = once->holding && once->began < deadline;
     if (ended)
         helper_work_resume(server);
@@ -183,15 +184,15 @@ static bool watch_time(struct loop *loop)
     return waits;
 }
 
-static void drain(struct loop *loop)
+static void drain_signals(struct loop *loop)
 {
     struct signalfd_siginfo info;
     while (read(loop->signals, &info, sizeof info) == (ssize_t)sizeof info)
         helper_wait_expect(&loop->wait, (pid_t)info.ssi_pid);
 }
 
-/* Until something happens, or time must be looked at, or all threads. */
-static int wait_for(struct loop *loop, struct pollfd *files, nfds_t count, bool more, bool watch)
+/* Until something happens, or timeouts or all threads must be checked. */
+static int wait_for_event(struct loop *loop, struct pollfd *files, nfds_t count, bool more, bool watch)
 {
     uint64_t rest = helper_wait_rest(&loop->wait), watched = WATCH_MS * UINT64_C(1000000);
     bool unobserved = loop->signals < 0;
@@ -202,11 +203,11 @@ static int wait_for(struct loop *loop, struct pollfd *files, nfds_t count, bool 
     if (ready >= 0 || errno == EINTR)
         return ready;
     return poll(files, count,
-                longest == UINT64_MAX ? -1 : (int)(longest / 1000000)); /* refused by a filter */
+                longest == UINT64_MAX ? -1 : (int)(longest / 1000000)); /* ppoll is refused by a filter */
 }
 
 /* False: tally is gone. */
-static bool turn(struct loop *loop)
+static bool run_once(struct loop *loop)
 {
     struct trace_follow *follow = &loop->server.follow;
     bool more = take_stops(&loop->server, &loop->wait), watch = watch_time(loop);
@@ -216,27 +217,27 @@ static bool turn(struct loop *loop)
     short wanted = loop->unsent_size ? POLLIN | POLLOUT : POLLIN;
     struct pollfd files[] = {
         {loop->server.socket, wanted, 0}, {loop->signals, POLLIN, 0}, {follow->ends, POLLIN, 0}};
-    int ready = wait_for(loop, files, 3, more, watch);
+    int ready = wait_for_event(loop, files, 3, more, watch);
     if (ready < 0)
         return errno == EINTR;
     if (files[1].revents)
-        drain(loop);
+        drain_signals(loop);
     if (files[2].revents)
         trace_follow_poll_ends(follow);
     if (files[0].revents & POLLIN)
-        return serve(loop);
+        return serve_request(loop);
     return !(files[0].revents & (POLLHUP | POLLERR));
 }
 
-/* --- life --- */
+/* --- beginning and end --- */
 
-/* Beside a busy target on few processors, who stops it must not wait for its turn: while it waits, some
- * threads stand. */
+/* Beside a busy target on few processors, the helper must not wait for a processor: while it waits, some
+ * threads of the target are stopped. */
 static void raise_priority(void)
 {
     struct sched_param least = {.sched_priority = 1};
     if (sched_setscheduler(0, SCHED_FIFO, &least))
-        setpriority(PRIO_PROCESS, 0, -20); /* without the privilege, none of it */
+        setpriority(PRIO_PROCESS, 0, -20); /* without the privilege, neither works */
 }
 
 /* Of the numbers from..to; one by one where close_range is refused. */
@@ -253,20 +254,21 @@ static void close_between(int from, int to)
         closedir(all);
 }
 
-/* The other end of the socket is among them: who keeps that never hears that tally has ended. */
+/* The other end of the socket is among them: while the helper has that open, it is never notified that tally
+ * has ended. */
 static void close_others(int socket)
 {
     close_between(SOCKET, socket - 1);
     close_between(socket + 1, INT_MAX);
 }
 
-/* A terminal's signals, tally's descriptors, tally's folder: nothing of it is ours. */
-static void leave_home(int *socket)
+/* The helper gives up the terminal's signals, tally's descriptors and tally's working directory. */
+static void daemonize(int *socket)
 {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
-    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL); /* else no stop is told of */
+    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL); /* else no stop is reported */
     setsid();
     prctl(PR_SET_NAME, "tally-helper");
     prctl(PR_SET_TIMERSLACK, 1000);
@@ -277,15 +279,16 @@ static void leave_home(int *socket)
     for (int file = 0; file <= 2 && null >= 0; file++)
         dup2(null, file);
     close_others(*socket);
-    /* A message that stops half way (tally stopped in the middle of it) must not keep the target stopped. */
-    struct timeval patience = {HELPER_TIMEOUT_MS / 1000, 0};
-    setsockopt(*socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    setsockopt(*socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    /* A message that is sent only in part (tally was stopped in the middle of it) must not keep the target
+     * stopped. */
+    struct timeval timeout = {HELPER_TIMEOUT_MS / 1000, 0};
+    setsockopt(*socket, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+    setsockopt(*socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     if (chdir("/"))
-        return; /* a folder kept busy is all that comes of it */
+        return; /* the only consequence: the directory stays busy */
 }
 
-static void begin(struct loop *loop, int socket)
+static void begin_loop(struct loop *loop, int socket)
 {
     sigset_t children;
     sigemptyset(&children);
@@ -293,34 +296,34 @@ static void begin(struct loop *loop, int socket)
     loop->server.socket = socket;
     loop->server.once.memory.file = -1;
     helper_silence_begin(&loop->silence, proc_target_own_parent());
-    /* Either may be refused, and a signalfd hears nothing of signals that are not blocked. */
+    /* Either may be refused, and a signalfd gets no signals that are not blocked. */
     loop->signals =
         sigprocmask(SIG_BLOCK, &children, NULL) ? -1 : signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
     trace_follow_begin(&loop->server.follow);
 }
 
-/* Threads that were asked to stop, to be let go, and have not yet: if this process ended now, their calls
- * would be cut short and answer EINTR. */
-static void see_off(struct helper_server *server)
+/* Threads that were interrupted, in order to be detached, may not have stopped yet: if this process ended
+ * now, their calls would be interrupted and answer EINTR. */
+static void drain_stops(struct helper_server *server)
 {
     struct helper_wait wait = {0};
     uint64_t began = base_clock_now();
     while ((trace_stop_awaits(&server->once.stop) || trace_follow_awaits(&server->follow)) &&
-           base_clock_now() - began < SEE_OFF_NS)
+           base_clock_now() - began < DRAIN_NS)
         if (!take_stops(server, &wait))
-            nanosleep(&(struct timespec){0, SEE_OFF_LOOK_NS}, NULL);
+            nanosleep(&(struct timespec){0, DRAIN_LOOK_NS}, NULL);
 }
 
 _Noreturn void helper_serve(int socket)
 {
     struct loop loop = {0};
-    leave_home(&socket);
-    begin(&loop, socket);
-    while (turn(&loop))
+    daemonize(&socket);
+    begin_loop(&loop, socket);
+    while (run_once(&loop))
         ;
     if (loop.server.once.stop.holding)
         helper_work_resume(&loop.server);
-    see_off(&loop.server);
+    drain_stops(&loop.server);
     trace_follow_end(&loop.server.follow);
-    _exit(0); /* and with it the kernel detaches what runs or lingers */
+    _exit(0); /* the kernel then detaches threads that run or linger */
 }

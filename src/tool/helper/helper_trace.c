@@ -6,34 +6,32 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "helper_ask.h"
+#include "helper_request.h"
 #include "helper_wire.h"
 #include "trace_inject.h"
 
 /* A request that is answered by its code alone. */
-static int order(struct helper *helper, enum helper_command command, pid_t pid, uint64_t first,
-                 uint64_t second, struct base_error *error)
+static int request_code(struct helper *helper, enum helper_command command, pid_t pid, uint64_t first,
+                        uint64_t second, struct base_error *error)
 {
     struct helper_message message = {.code = command, .pid = pid, .values = {first, second}};
-    return helper_ask_values(helper, &message, NULL, error);
+    return helper_request_values(helper, &message, NULL, error);
 }
 
-/* One about some ranges, and a value: a thread, or what else the command takes. */
-static int order_ranges(struct helper *helper, enum helper_command command, pid_t pid, uint64_t value,
-                        const struct trace_step_range *ranges, size_t count, struct base_error *error)
+/* The same about ranges of addresses. */
+static int request_ranges(struct helper *helper, struct helper_message message,
+                          const struct trace_step_range *ranges, size_t count, struct base_error *error)
 {
-    struct helper_message message = {
-        .code = command, .pid = pid, .values = {value}, .size = count * sizeof *ranges};
-    return helper_ask_values(helper, &message, ranges, error);
+    message.size = count * sizeof *ranges;
+    return helper_request_values(helper, &message, ranges, error);
 }
 
 /* --- following --- */
 
 int helper_trace_follow(struct helper *helper, pid_t pid, struct base_error *error)
 {
-    return order(helper, HELPER_FOLLOW, pid, 0, 0, error);
+    return request_code(helper, HELPER_FOLLOW, pid, 0, 0, error);
 }
 
 static bool is_replaced_by(const struct trace_event *event, pid_t pid)
@@ -43,7 +41,7 @@ static bool is_replaced_by(const struct trace_event *event, pid_t pid)
 
 int helper_trace_leave(struct helper *helper, pid_t pid, struct base_error *error)
 {
-    int result = order(helper, HELPER_LEAVE, pid, 0, 0, error);
+    int result = request_code(helper, HELPER_LEAVE, pid, 0, 0, error);
     size_t kept = helper->event_first;
     if (result < 0)
         return result;
@@ -56,7 +54,7 @@ int helper_trace_leave(struct helper *helper, pid_t pid, struct base_error *erro
 
 int helper_trace_detach_children(struct helper *helper, pid_t pid, struct base_error *error)
 {
-    return order(helper, HELPER_DETACH_CHILDREN, pid, 0, 0, error);
+    return request_code(helper, HELPER_DETACH_CHILDREN, pid, 0, 0, error);
 }
 
 bool helper_trace_pending(const struct helper *helper)
@@ -73,11 +71,11 @@ int helper_trace_next(struct helper *helper, struct trace_event *event, struct b
             helper->socket < 0 ? 0 : helper_wire_get(helper->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
         if (ready < 0 && (errno == EAGAIN || errno == EINTR))
             return 0;
-        int result = helper_ask_receive(helper, &reply, error);
+        int result = helper_request_receive(helper, &reply, error);
         if (result < 0)
             return result;
         if (result == 0)
-            helper_ask_free(&reply); /* nobody asked */
+            helper_request_free(&reply); /* it is no answer to a request */
     }
     if (helper->event_first == helper->event_count) {
         helper->events_lost = false;
@@ -93,27 +91,19 @@ int helper_trace_give(struct helper *helper, pid_t pid, const uint64_t *gs, size
                       struct base_error *error)
 {
     struct helper_message message = {.code = HELPER_GIVE, .pid = pid, .size = count * sizeof *gs};
-    return helper_ask_values(helper, &message, gs, error);
-}
-
-int helper_trace_left(struct helper *helper, pid_t pid, uint64_t *count, struct base_error *error)
-{
-    struct helper_message message = {.code = HELPER_LEFT, .pid = pid};
-    int result = helper_ask_values(helper, &message, NULL, error);
-    if (result == BASE_OK)
-        *count = message.values[0];
-    return result;
+    return helper_request_values(helper, &message, gs, error);
 }
 
 int helper_trace_set_gs(struct helper *helper, pid_t tid, uint64_t gs, struct base_error *error)
 {
-    return order(helper, HELPER_SET_GS, 0, (uint64_t)tid, gs, error);
+    return request_code(helper, HELPER_SET_GS, 0, (uint64_t)tid, gs, error);
 }
 
 int helper_trace_clear_gs(struct helper *helper, pid_t pid, uint64_t offset,
                           const struct trace_step_range *ranges, size_t count, struct base_error *error)
 {
-    return order_ranges(helper, HELPER_CLEAR_GS, pid, offset, ranges, count, error);
+    const struct helper_message message = {.code = HELPER_CLEAR_GS, .pid = pid, .values = {offset}};
+    return request_ranges(helper, message, ranges, count, error);
 }
 
 /* --- holding --- */
@@ -122,13 +112,13 @@ int helper_trace_hold(struct helper *helper, pid_t pid, struct helper_stopped *r
                       struct base_error *error)
 {
     struct helper_message message = {.code = HELPER_HOLD, .pid = pid};
-    int code = helper_ask_values(helper, &message, NULL, error);
+    int code = helper_request_values(helper, &message, NULL, error);
     if (code < 0)
         return code;
     for (size_t i = helper->event_first; i < helper->event_count; i++)
         if (is_replaced_by(&helper->events[i], pid))
-            return base_fail(error, BASE_ENOTFOUND, "process %d is not what it was any more", pid);
-    helper_ask_stopped(&message, result);
+            return base_fail(error, BASE_ENOTFOUND, "process %d runs another image, or has ended", pid);
+    helper_request_stopped(&message, result);
     return code;
 }
 
@@ -136,52 +126,55 @@ int helper_trace_release(struct helper *helper, pid_t pid, struct helper_stopped
                          struct base_error *error)
 {
     struct helper_message message = {.code = HELPER_RELEASE, .pid = pid};
-    int code = helper_ask_values(helper, &message, NULL, error);
+    int code = helper_request_values(helper, &message, NULL, error);
     if (code == BASE_OK)
-        helper_ask_stopped(&message, result);
+        helper_request_stopped(&message, result);
     return code;
 }
 
 int helper_trace_step_out(struct helper *helper, pid_t pid, pid_t tid, const struct trace_step_range *ranges,
                           size_t count, struct base_error *error)
 {
-    return order_ranges(helper, HELPER_STEP_OUT, pid, (uint64_t)tid, ranges, count, error);
+    const struct helper_message message = {.code = HELPER_STEP_OUT, .pid = pid, .values = {(uint64_t)tid}};
+    return request_ranges(helper, message, ranges, count, error);
 }
 
 int helper_trace_suspend(struct helper *helper, struct base_error *error)
 {
-    return order(helper, HELPER_SUSPEND, 0, 0, 0, error);
+    return request_code(helper, HELPER_SUSPEND, 0, 0, 0, error);
 }
 
 /* --- endings --- */
 
 int helper_trace_report_endings(struct helper *helper, struct base_error *error)
 {
-    return order(helper, HELPER_REPORT_ENDINGS, 0, 0, 0, error);
+    return request_code(helper, HELPER_REPORT_ENDINGS, 0, 0, 0, error);
 }
 
 int helper_trace_let_end(struct helper *helper, pid_t pid, struct base_error *error)
 {
-    return order(helper, HELPER_LET_END, pid, 0, 0, error);
+    return request_code(helper, HELPER_LET_END, pid, 0, 0, error);
 }
 
-/* --- loose --- */
+/* --- detached processes --- */
 
 int helper_trace_detach(struct helper *helper, pid_t pid, const struct trace_step_range *ranges, size_t count,
                         struct base_error *error)
 {
-    return order_ranges(helper, HELPER_DETACH, pid, 0, ranges, count, error);
+    const struct helper_message message = {.code = HELPER_DETACH, .pid = pid};
+    return request_ranges(helper, message, ranges, count, error);
 }
 
 int helper_trace_clear(struct helper *helper, pid_t pid, const struct trace_step_range *ranges, size_t count,
                        struct base_error *error)
 {
-    return order_ranges(helper, HELPER_CLEAR, pid, 0, ranges, count, error);
+    const struct helper_message message = {.code = HELPER_CLEAR, .pid = pid};
+    return request_ranges(helper, message, ranges, count, error);
 }
 
 int helper_trace_reattach(struct helper *helper, pid_t pid, struct base_error *error)
 {
-    return order(helper, HELPER_REATTACH, pid, 0, 0, error);
+    return request_code(helper, HELPER_REATTACH, pid, 0, 0, error);
 }
 
 /* --- changes --- */
@@ -190,7 +183,7 @@ int helper_trace_stage(struct helper *helper, pid_t pid, const struct trace_memo
                        size_t count, struct base_error *error)
 {
     struct helper_message message = {.code = HELPER_STAGE, .pid = pid, .size = count * sizeof *changes};
-    return helper_ask_values(helper, &message, changes, error);
+    return helper_request_values(helper, &message, changes, error);
 }
 
 int helper_trace_stage_list(struct helper *helper, pid_t pid, struct trace_stage *list,
@@ -202,20 +195,20 @@ int helper_trace_stage_list(struct helper *helper, pid_t pid, struct trace_stage
     if (result == BASE_OK && list->file < 0)
         return helper_trace_stage(helper, pid, list->buffer, list->count, error);
     if (result == BASE_OK)
-        result = helper_ask(helper, &message, NULL, list->file, &reply, error);
+        result = helper_request(helper, &message, NULL, list->file, &reply, error);
     if (result == BASE_OK)
-        helper_ask_free(&reply);
+        helper_request_free(&reply);
     return result;
 }
 
 int helper_trace_apply(struct helper *helper, pid_t pid, struct base_error *error)
 {
-    return order(helper, HELPER_APPLY, pid, 0, 0, error);
+    return request_code(helper, HELPER_APPLY, pid, 0, 0, error);
 }
 
 int helper_trace_undo(struct helper *helper, pid_t pid, struct base_error *error)
 {
-    return order(helper, HELPER_UNDO, pid, 0, 0, error);
+    return request_code(helper, HELPER_UNDO, pid, 0, 0, error);
 }
 
 /* --- threads and memory --- */
@@ -225,13 +218,13 @@ int helper_trace_threads(struct helper *helper, pid_t pid, struct trace_stop_thr
 {
     struct helper_message message = {.code = HELPER_THREADS, .pid = pid};
     struct helper_reply reply;
-    int result = helper_ask(helper, &message, NULL, -1, &reply, error);
+    int result = helper_request(helper, &message, NULL, -1, &reply, error);
     if (result < 0)
         return result;
     *threads = reply.bytes;
     *count = (size_t)(reply.message.size / sizeof **threads);
     reply.bytes = NULL;
-    helper_ask_free(&reply);
+    helper_request_free(&reply);
     return BASE_OK;
 }
 
@@ -239,7 +232,7 @@ int helper_trace_read_registers(struct helper *helper, pid_t pid, pid_t tid,
                                 struct user_regs_struct *registers, struct base_error *error)
 {
     struct helper_message message = {.code = HELPER_READ_REGISTERS, .pid = pid, .values = {(uint64_t)tid}};
-    return helper_ask_bytes(helper, &message, registers, sizeof *registers, error);
+    return helper_request_bytes(helper, &message, registers, sizeof *registers, error);
 }
 
 int helper_trace_write_registers(struct helper *helper, pid_t pid, pid_t tid,
@@ -247,21 +240,21 @@ int helper_trace_write_registers(struct helper *helper, pid_t pid, pid_t tid,
 {
     struct helper_message message = {
         .code = HELPER_WRITE_REGISTERS, .pid = pid, .values = {(uint64_t)tid}, .size = sizeof *registers};
-    return helper_ask_values(helper, &message, registers, error);
+    return helper_request_values(helper, &message, registers, error);
 }
 
 int helper_trace_read(struct helper *helper, pid_t pid, uint64_t address, void *bytes, size_t size,
                       struct base_error *error)
 {
     struct helper_message message = {.code = HELPER_READ, .pid = pid, .values = {address, size}};
-    return helper_ask_bytes(helper, &message, bytes, size, error);
+    return helper_request_bytes(helper, &message, bytes, size, error);
 }
 
 int helper_trace_write(struct helper *helper, pid_t pid, uint64_t address, const void *bytes, size_t size,
                        struct base_error *error)
 {
     struct helper_message message = {.code = HELPER_WRITE, .pid = pid, .values = {address}, .size = size};
-    return helper_ask_values(helper, &message, bytes, error);
+    return helper_request_values(helper, &message, bytes, error);
 }
 
 /* --- mappings --- */
@@ -273,13 +266,14 @@ int helper_trace_map(struct helper *helper, pid_t pid, const struct helper_room 
         .code = HELPER_MAP,
         .pid = pid,
         .values = {room->low, room->high, room->size, (uint64_t)room->protection}};
-    int result = helper_ask_values(helper, &message, NULL, error);
+    int result = helper_request_values(helper, &message, NULL, error);
     if (result == BASE_OK)
         *address = message.values[0];
     return result;
 }
 
-/* What the helper has mapped, and nobody has a descriptor of. What REMAP made stays: there was something before, too. */
+/* Unmaps what the helper has mapped, and what we have no descriptor of. What REMAP made stays, since
+ * something was mapped there before. */
 static void unmap_shared(struct helper *helper, const struct helper_message *message, const void *bytes,
                          uint64_t address)
 {
@@ -296,12 +290,13 @@ static void unmap_shared(struct helper *helper, const struct helper_message *mes
     }
 }
 
-/* What comes with a descriptor. Where the helper refuses, it has undone what it did, and what is mapped there is not ours. */
-static int share(struct helper *helper, const struct helper_message *message, const void *bytes,
-                 uint64_t *address, int *file, struct base_error *error)
+/* A request whose answer has a descriptor. If the helper refuses, it has undone what it did, and what is
+ * mapped there is not ours. */
+static int share_memory(struct helper *helper, const struct helper_message *message, const void *bytes,
+                        uint64_t *address, int *file, struct base_error *error)
 {
     struct helper_reply reply;
-    int result = helper_ask(helper, message, bytes, -1, &reply, error);
+    int result = helper_request(helper, message, bytes, -1, &reply, error);
     if (result < 0)
         return result;
     if (reply.file < 0) { /* our table of descriptors is full */
@@ -313,80 +308,67 @@ static int share(struct helper *helper, const struct helper_message *message, co
         *file = reply.file;
         reply.file = -1;
     }
-    helper_ask_free(&reply);
+    helper_request_free(&reply);
     return result;
 }
 
 int helper_trace_share(struct helper *helper, pid_t pid, const struct helper_room *room, uint64_t *address,
                        int *file, struct base_error *error)
 {
-    return helper_trace_share_as(helper, pid, NULL, room, address, file, error);
-}
-
-int helper_trace_share_as(struct helper *helper, pid_t pid, const char *name, const struct helper_room *room,
-                          uint64_t *address, int *file, struct base_error *error)
-{
     struct helper_message message = {.code = HELPER_SHARE,
                                      .pid = pid,
                                      .values = {room->low, room->high, room->size, (uint64_t)room->protection,
                                                 room->data, room->data_first},
-                                     .size = name ? strlen(name) + 1 : 0};
-    return share(helper, &message, name, address, file, error);
+                                     .size = room->name ? strlen(room->name) + 1 : 0};
+    return share_memory(helper, &message, room->name, address, file, error);
 }
 
-int helper_trace_share_pieces(struct helper *helper, pid_t pid, const char *name, uint64_t address,
-                              uint64_t size, const struct trace_inject_piece *pieces, size_t count, int *file,
-                              struct base_error *error)
+int helper_trace_share_pieces(struct helper *helper, pid_t pid, const struct trace_inject_shared *shared,
+                              int *file, struct base_error *error)
 {
+    const size_t pieces_size = shared->piece_count * sizeof *shared->pieces;
+    uint64_t address = shared->address;
     struct helper_message message = {.code = HELPER_SHARE_PIECES,
                                      .pid = pid,
-                                     .values = {address, size},
-                                     .size = HELPER_NAME + count * sizeof *pieces};
+                                     .values = {address, shared->size},
+                                     .size = HELPER_NAME + pieces_size};
     char *bytes = calloc(1, message.size);
     if (!bytes)
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    snprintf(bytes, HELPER_NAME, "%s", name);
-    memcpy(bytes + HELPER_NAME, pieces, count * sizeof *pieces);
-    int result = share(helper, &message, bytes, &address, file, error);
+    snprintf(bytes, HELPER_NAME, "%s", shared->name);
+    memcpy(bytes + HELPER_NAME, shared->pieces, pieces_size);
+    int result = share_memory(helper, &message, bytes, &address, file, error);
     free(bytes);
     return result;
 }
 
-int helper_trace_remap(struct helper *helper, pid_t pid, uint64_t address, uint64_t size, int protection,
-                       const struct trace_inject_word *words, size_t count, int *file,
+int helper_trace_remap(struct helper *helper, pid_t pid, const struct trace_inject_shared *shared, int *file,
                        struct base_error *error)
 {
+    uint64_t address = shared->address;
     struct helper_message message = {.code = HELPER_REMAP,
                                      .pid = pid,
-                                     .values = {address, 0, size, (uint64_t)protection},
-                                     .size = count * sizeof *words};
-    return share(helper, &message, words, &address, file, error);
+                                     .values = {address, 0, shared->size, (uint64_t)shared->protection},
+                                     .size = shared->word_count * sizeof *shared->words};
+    return share_memory(helper, &message, shared->words, &address, file, error);
 }
 
 int helper_trace_unmap(struct helper *helper, pid_t pid, uint64_t address, uint64_t size,
                        struct base_error *error)
 {
-    return order(helper, HELPER_UNMAP, pid, address, size, error);
-}
-
-int helper_trace_protect(struct helper *helper, pid_t pid, uint64_t address, uint64_t size, int protection,
-                         struct base_error *error)
-{
-    struct helper_message message = {
-        .code = HELPER_PROTECT, .pid = pid, .values = {address, size, (uint64_t)protection}};
-    return helper_ask_values(helper, &message, NULL, error);
+    return request_code(helper, HELPER_UNMAP, pid, address, size, error);
 }
 
 int helper_trace_give_back(struct helper *helper, pid_t pid, uint64_t address, uint64_t size,
                            struct base_error *error)
 {
-    return order(helper, HELPER_GIVE_BACK, pid, address, size, error);
+    return request_code(helper, HELPER_GIVE_BACK, pid, address, size, error);
 }
 
 int helper_trace_wipe(struct helper *helper, pid_t pid, uint64_t address, uint64_t size,
                       struct base_error *error)
 {
-    return order(helper, HELPER_WIPE, pid, address, size, error);
+    return request_code(helper, HELPER_WIPE, pid, address, size, error);
 }
 
 int helper_trace_call(struct helper *helper, pid_t pid, pid_t process, struct helper_trace_call *calls,
@@ -395,14 +377,14 @@ int helper_trace_call(struct helper *helper, pid_t pid, pid_t process, struct he
     struct helper_message message = {
         .code = HELPER_CALL, .pid = pid, .values = {(uint64_t)process}, .size = count * sizeof *calls};
     struct helper_reply reply;
-    int result = helper_ask(helper, &message, calls, -1, &reply, error);
+    int result = helper_request(helper, &message, calls, -1, &reply, error);
     if (result < 0)
         return result;
     bool whole = reply.message.size == count * sizeof *calls;
     if (whole && count)
         memcpy(calls, reply.bytes, count * sizeof *calls);
-    helper_ask_free(&reply);
-    return whole ? BASE_OK : base_fail(error, BASE_EIO, "the helper answered half");
+    helper_request_free(&reply);
+    return whole ? BASE_OK : base_fail(error, BASE_EIO, "the helper's answer is incomplete");
 }
 
 /* --- ends and costs --- */
@@ -410,11 +392,11 @@ int helper_trace_call(struct helper *helper, pid_t pid, pid_t process, struct he
 int helper_trace_write_at_exit(struct helper *helper, pid_t pid, uint64_t address, uint64_t value,
                                struct base_error *error)
 {
-    return order(helper, HELPER_WRITE_AT_EXIT, pid, address, value, error);
+    return request_code(helper, HELPER_WRITE_AT_EXIT, pid, address, value, error);
 }
 
 int helper_trace_cost(struct helper *helper, pid_t pid, struct trace_cost *cost, struct base_error *error)
 {
     struct helper_message message = {.code = HELPER_COST, .pid = pid};
-    return helper_ask_bytes(helper, &message, cost, sizeof *cost, error);
+    return helper_request_bytes(helper, &message, cost, sizeof *cost, error);
 }

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* By the calls that messages with files need in any case: a filter can refuse no others. */
+/* Only the calls that messages with files need in any case: a filter can refuse no others. */
 ssize_t helper_wire_put(int socket, const void *bytes, size_t size, int flags)
 {
     struct iovec part = {(void *)(uintptr_t)bytes, size};
@@ -88,7 +88,7 @@ static int receive_header(int socket, struct helper_message *message, int *file)
     return receive_all(socket, (char *)message + got, sizeof *message - (size_t)got);
 }
 
-/* What there is no memory for is taken out of the socket all the same: behind it comes the next message. */
+/* Bytes that there is no memory for are read all the same, since the next message is behind them. */
 static int skip_all(int socket, uint64_t size)
 {
     char bytes[4096];

@@ -16,7 +16,7 @@
 #define READ_MOST (64u << 20)
 #define LINGER_NS UINT64_C(5000000000)
 
-/* All that a piece of work may need. */
+/* All that the work for a request may need. */
 struct work {
     struct helper_server *server;
     struct trace_follow_space *space; /* what it is for; NULL: there is none */
@@ -31,9 +31,9 @@ static int no_memory(struct base_error *error)
     return base_fail(error, BASE_ENOMEM, "out of memory");
 }
 
-/* --- stop and go, for once --- */
+/* --- one process, stopped for a moment --- */
 
-static int begin(struct trace_follow_space *once, pid_t pid, struct base_error *error)
+static int stop_once(struct trace_follow_space *once, pid_t pid, struct base_error *error)
 {
     if (once->stop.holding)
         return base_fail(error, BASE_EUSAGE, "process %d is stopped already", once->stop.pid);
@@ -56,16 +56,16 @@ static int begin(struct trace_follow_space *once, pid_t pid, struct base_error *
     return result;
 }
 
-static void count(const struct trace_stop *stop, struct helper_answer *answer)
+static void count_threads(const struct trace_stop *stop, struct helper_answer *answer)
 {
     answer->message.values[0] = stop->count;
     answer->message.values[1] = stop->attempts;
 }
 
-static void end(struct trace_follow_space *once, struct helper_answer *answer)
+static void resume_once(struct trace_follow_space *once, struct helper_answer *answer)
 {
     uint64_t began = once->stop.began;
-    count(&once->stop, answer);
+    count_threads(&once->stop, answer);
     trace_memory_close(&once->memory);
     answer->message.values[3] = trace_stop_end(&once->stop);
     answer->message.values[2] = base_clock_now() - began;
@@ -74,13 +74,13 @@ static void end(struct trace_follow_space *once, struct helper_answer *answer)
 void helper_work_resume(struct helper_server *server)
 {
     struct helper_answer nobody = {.file = -1};
-    end(&server->once, &nobody);
+    resume_once(&server->once, &nobody);
     server->once.timed_out = true;
 }
 
-/* Threads of a process that was left a moment ago are traced by this helper until their next trap; on a busy
- * machine that takes a while, and nobody can seize them before. */
-static int wait_for_the_left(struct trace_follow *follow, pid_t pid, struct base_error *error)
+/* Threads of a process that has just been left are traced by this helper until their next trap; on a busy
+ * machine that takes a while, and they cannot be seized before. */
+static int wait_until_left(struct trace_follow *follow, pid_t pid, struct base_error *error)
 {
     uint64_t began = base_clock_now();
     const struct trace_follow_process *process;
@@ -88,7 +88,7 @@ static int wait_for_the_left(struct trace_follow *follow, pid_t pid, struct base
         if (base_clock_now() - began > LINGER_NS)
             return base_fail(
                 error, BASE_EBUSY,
-                "a thread of process %d sleeps in the kernel, and cannot be let go before it wakes", pid);
+                "a thread of process %d sleeps in the kernel, and cannot be detached before it wakes", pid);
         trace_follow_leave(follow, pid);
     }
     return BASE_OK;
@@ -96,11 +96,11 @@ static int wait_for_the_left(struct trace_follow *follow, pid_t pid, struct base
 
 static int do_stop(struct work *work, struct base_error *error)
 {
-    int result = wait_for_the_left(&work->server->follow, (pid_t)work->request->values[0], error);
+    int result = wait_until_left(&work->server->follow, (pid_t)work->request->values[0], error);
     if (result < 0)
         return result;
-    result = begin(&work->server->once, (pid_t)work->request->values[0], error);
-    count(&work->server->once.stop, work->answer);
+    result = stop_once(&work->server->once, (pid_t)work->request->values[0], error);
+    count_threads(&work->server->once.stop, work->answer);
     return result;
 }
 
@@ -108,16 +108,8 @@ static int do_resume(struct work *work, struct base_error *error)
 {
     if (work->request->pid)
         return base_fail(error, BASE_EUSAGE, "process %d is followed", work->request->pid);
-    end(&work->server->once, work->answer);
+    resume_once(&work->server->once, work->answer);
     return BASE_OK;
-}
-
-static int do_check(struct work *work, struct base_error *error)
-{
-    int result = do_stop(work, error);
-    if (result == BASE_OK)
-        end(&work->server->once, work->answer);
-    return result;
 }
 
 /* --- changes --- */
@@ -126,7 +118,7 @@ static int copy_list(const struct work *work, struct trace_staged *staged, struc
 {
     uint64_t size = work->request->size;
     if (size % sizeof *staged->changes)
-        return base_fail(error, BASE_EUSAGE, "a list of changes with half a change");
+        return base_fail(error, BASE_EUSAGE, "invalid list of changes: the last one is incomplete");
     *staged = (struct trace_staged){malloc(size ? size : 1), (size_t)(size / sizeof *staged->changes), false};
     if (!staged->changes)
         return no_memory(error);
@@ -148,7 +140,7 @@ static int do_stage(struct work *work, struct base_error *error)
     return BASE_OK;
 }
 
-static int change(struct trace_follow_space *space, bool on, struct base_error *error)
+static int change_staged(struct trace_follow_space *space, bool on, struct base_error *error)
 {
     struct trace_staged *staged = &space->staged;
     int result = trace_jumps_leave(&space->stop, &space->memory, staged->changes, staged->count, on, error);
@@ -161,18 +153,7 @@ static int change(struct trace_follow_space *space, bool on, struct base_error *
 
 static int do_change(struct work *work, struct base_error *error)
 {
-    return change(work->space, work->request->code == HELPER_APPLY, error);
-}
-
-static int do_switch(struct work *work, struct base_error *error)
-{
-    struct trace_follow_space *once = &work->server->once;
-    int result = begin(once, (pid_t)work->request->values[0], error);
-    if (result < 0)
-        return result;
-    result = change(once, work->request->values[1] != 0, error);
-    end(once, work->answer);
-    return result;
+    return change_staged(work->space, work->request->code == HELPER_APPLY, error);
 }
 
 /* --- threads and memory --- */
@@ -186,7 +167,7 @@ static int do_threads(struct work *work, struct base_error *error)
     return BASE_OK;
 }
 
-static int allocate(struct helper_answer *answer, uint64_t size, struct base_error *error)
+static int allocate_answer(struct helper_answer *answer, uint64_t size, struct base_error *error)
 {
     answer->owned = size <= READ_MOST ? malloc(size ? size : 1) : NULL;
     if (!answer->owned)
@@ -198,7 +179,7 @@ static int allocate(struct helper_answer *answer, uint64_t size, struct base_err
 
 static int do_read_registers(struct work *work, struct base_error *error)
 {
-    int result = allocate(work->answer, sizeof(struct user_regs_struct), error);
+    int result = allocate_answer(work->answer, sizeof(struct user_regs_struct), error);
     if (result < 0)
         return result;
     return trace_stop_read(&work->space->stop, (pid_t)work->request->values[0], work->answer->owned, error);
@@ -207,14 +188,14 @@ static int do_read_registers(struct work *work, struct base_error *error)
 static int do_write_registers(struct work *work, struct base_error *error)
 {
     if (work->request->size != sizeof(struct user_regs_struct))
-        return base_fail(error, BASE_EUSAGE, "these are no registers");
+        return base_fail(error, BASE_EUSAGE, "invalid registers");
     return trace_stop_write(&work->space->stop, (pid_t)work->request->values[0], work->bytes, error);
 }
 
 static int do_read(struct work *work, struct base_error *error)
 {
     const uint64_t *values = work->request->values;
-    int result = allocate(work->answer, values[1], error);
+    int result = allocate_answer(work->answer, values[1], error);
     if (result < 0)
         return result;
     return trace_memory_read(&work->space->memory, values[0], work->answer->owned, (size_t)values[1], error);
@@ -228,8 +209,8 @@ static int do_write(struct work *work, struct base_error *error)
 
 /* --- mappings --- */
 
-static int find_room(const struct trace_inject *inject, const struct helper_message *request,
-                     uint64_t *address, struct base_error *error)
+static int find_gap(const struct trace_inject *inject, const struct helper_message *request,
+                    uint64_t *address, struct base_error *error)
 {
     struct proc_gap_request gap = {request->values[0], request->values[1],
                                    request->values[2] + request->values[4],
@@ -237,15 +218,16 @@ static int find_room(const struct trace_inject *inject, const struct helper_mess
     *address = gap.low;
     if (gap.high == 0)
         return BASE_OK;
-    return proc_gap_find(&inject->maps, &gap, address, error); /* nobody has mapped anything since */
+    return proc_gap_find(&inject->maps, &gap, address,
+                         error); /* the process is stopped: it has mapped nothing since */
 }
 
-/* All that ends with a mapping at an address. */
-static int map(struct work *work, struct trace_inject *inject, struct base_error *error)
+/* HELPER_MAP, HELPER_SHARE and HELPER_REMAP. */
+static int map_memory(struct work *work, struct trace_inject *inject, struct base_error *error)
 {
     const struct helper_message *request = work->request;
     uint64_t address = 0, size = request->values[2];
-    int protection = (int)request->values[3], result = find_room(inject, request, &address, error);
+    int protection = (int)request->values[3], result = find_gap(inject, request, &address, error);
     if (result < 0)
         return result;
     bool data_first = request->values[5] && address < request->values[0];
@@ -294,24 +276,22 @@ static int do_mapping(struct work *work, struct base_error *error)
         result = trace_inject_give_back(&inject, values[0], values[1], error);
     else if (work->request->code == HELPER_WIPE)
         result = trace_inject_wipe(&inject, values[0], values[1], error);
-    else if (work->request->code == HELPER_PROTECT)
-        result = trace_inject_protect(&inject, values[0], values[1], (int)values[2], error);
     else if (work->request->code == HELPER_SHARE_PIECES)
         result = share_pieces(work, &inject, error);
     else
-        result = map(work, &inject, error);
+        result = map_memory(work, &inject, error);
     if (result < 0)
-        work->answer->file = -1; /* closed, and its number may be another file's */
+        work->answer->file = -1; /* it is closed, and its number may be another file's */
     trace_inject_close(&inject);
     return result;
 }
 
-/* The answer is what was asked, with what the kernel said. */
+/* The answer is the calls of the request, with the kernel's answers. */
 static int do_call(struct work *work, struct base_error *error)
 {
     struct trace_inject inject;
     size_t count = work->request->size / sizeof(struct helper_trace_call);
-    int result = allocate(work->answer, work->request->size, error);
+    int result = allocate_answer(work->answer, work->request->size, error);
     if (result == BASE_OK)
         result = trace_inject_open_in(&inject, &work->space->stop, &work->space->memory,
                                       (pid_t)work->request->values[0], error);
@@ -344,14 +324,14 @@ static int do_leave(struct work *work, struct base_error *error)
 static int do_hold(struct work *work, struct base_error *error)
 {
     int result = trace_follow_hold(&work->server->follow, work->space, error);
-    count(&work->space->stop, work->answer);
+    count_threads(&work->space->stop, work->answer);
     return result;
 }
 
 static int do_release(struct work *work, struct base_error *error)
 {
     (void)error;
-    count(&work->space->stop, work->answer);
+    count_threads(&work->space->stop, work->answer);
     work->answer->message.values[2] = base_clock_now() - work->space->stop.began;
     trace_follow_release(&work->server->follow, work->space);
     for (size_t i = 0; i < work->space->stop.count; i++)
@@ -363,13 +343,6 @@ static int do_give(struct work *work, struct base_error *error)
 {
     const uint64_t *gs = work->bytes;
     return trace_follow_give(&work->server->follow, work->space, gs, work->request->size / sizeof *gs, error);
-}
-
-static int do_left(struct work *work, struct base_error *error)
-{
-    (void)error;
-    work->answer->message.values[0] = work->space->pool_count - work->space->pool_first;
-    return BASE_OK;
 }
 
 static int do_set_gs(struct work *work, struct base_error *error)
@@ -428,7 +401,7 @@ static int do_let_end(struct work *work, struct base_error *error)
     return BASE_OK;
 }
 
-static int do_free_children(struct work *work, struct base_error *error)
+static int do_detach_children(struct work *work, struct base_error *error)
 {
     (void)error;
     trace_follow_detach_children(trace_follow_process(&work->server->follow, work->request->pid));
@@ -451,58 +424,55 @@ static int do_cost(struct work *work, struct base_error *error)
     struct trace_cost cost;
     if (!trace_follow_cost(&work->server->follow, work->request->pid, &cost))
         return base_fail(error, BASE_ENOTFOUND, "process %d is not followed", work->request->pid);
-    int result = allocate(work->answer, sizeof cost, error);
+    int result = allocate_answer(work->answer, sizeof cost, error);
     if (result == BASE_OK)
         memcpy(work->answer->owned, &cost, sizeof cost);
     return result;
 }
 
-/* --- which is what --- */
+/* --- the table of commands --- */
 
-enum needs { NOTHING, FOLLOWED, STANDING };
+/* What a command needs: nothing, a followed process, or a stopped one. */
+enum needs { NOTHING, FOLLOWED, STOPPED };
 
 static const struct {
     int (*work)(struct work *work, struct base_error *error);
     enum needs needs;
 } works[HELPER_COMMANDS] = {
-    [HELPER_CHECK] = {do_check, NOTHING},
     [HELPER_STOP] = {do_stop, NOTHING},
-    [HELPER_RESUME] = {do_resume, STANDING},
+    [HELPER_RESUME] = {do_resume, STOPPED},
     [HELPER_STAGE] = {do_stage, FOLLOWED},
-    [HELPER_APPLY] = {do_change, STANDING},
-    [HELPER_UNDO] = {do_change, STANDING},
-    [HELPER_SWITCH] = {do_switch, NOTHING},
-    [HELPER_THREADS] = {do_threads, STANDING},
-    [HELPER_READ_REGISTERS] = {do_read_registers, STANDING},
-    [HELPER_WRITE_REGISTERS] = {do_write_registers, STANDING},
-    [HELPER_READ] = {do_read, STANDING},
-    [HELPER_WRITE] = {do_write, STANDING},
-    [HELPER_MAP] = {do_mapping, STANDING},
-    [HELPER_SHARE] = {do_mapping, STANDING},
-    [HELPER_SHARE_PIECES] = {do_mapping, STANDING},
-    [HELPER_UNMAP] = {do_mapping, STANDING},
-    [HELPER_PROTECT] = {do_mapping, STANDING},
-    [HELPER_GIVE_BACK] = {do_mapping, STANDING},
-    [HELPER_WIPE] = {do_mapping, STANDING},
+    [HELPER_APPLY] = {do_change, STOPPED},
+    [HELPER_UNDO] = {do_change, STOPPED},
+    [HELPER_THREADS] = {do_threads, STOPPED},
+    [HELPER_READ_REGISTERS] = {do_read_registers, STOPPED},
+    [HELPER_WRITE_REGISTERS] = {do_write_registers, STOPPED},
+    [HELPER_READ] = {do_read, STOPPED},
+    [HELPER_WRITE] = {do_write, STOPPED},
+    [HELPER_MAP] = {do_mapping, STOPPED},
+    [HELPER_SHARE] = {do_mapping, STOPPED},
+    [HELPER_SHARE_PIECES] = {do_mapping, STOPPED},
+    [HELPER_UNMAP] = {do_mapping, STOPPED},
+    [HELPER_GIVE_BACK] = {do_mapping, STOPPED},
+    [HELPER_WIPE] = {do_mapping, STOPPED},
     [HELPER_FOLLOW] = {do_follow, NOTHING},
     [HELPER_LEAVE] = {do_leave, FOLLOWED},
     [HELPER_GIVE] = {do_give, FOLLOWED},
-    [HELPER_LEFT] = {do_left, FOLLOWED},
     [HELPER_SET_GS] = {do_set_gs, NOTHING},
     [HELPER_HOLD] = {do_hold, FOLLOWED},
-    [HELPER_RELEASE] = {do_release, STANDING},
-    [HELPER_REMAP] = {do_mapping, STANDING},
-    [HELPER_STEP_OUT] = {do_step_out, STANDING},
+    [HELPER_RELEASE] = {do_release, STOPPED},
+    [HELPER_REMAP] = {do_mapping, STOPPED},
+    [HELPER_STEP_OUT] = {do_step_out, STOPPED},
     [HELPER_WRITE_AT_EXIT] = {do_write_at_exit, FOLLOWED},
     [HELPER_COST] = {do_cost, NOTHING},
     [HELPER_DETACH] = {do_detach, FOLLOWED},
     [HELPER_REATTACH] = {do_reattach, FOLLOWED},
-    [HELPER_CLEAR] = {do_clear, STANDING},
+    [HELPER_CLEAR] = {do_clear, STOPPED},
     [HELPER_REPORT_ENDINGS] = {do_report_endings, NOTHING},
-    [HELPER_CALL] = {do_call, STANDING},
+    [HELPER_CALL] = {do_call, STOPPED},
     [HELPER_LET_END] = {do_let_end, FOLLOWED},
-    [HELPER_DETACH_CHILDREN] = {do_free_children, FOLLOWED},
-    [HELPER_CLEAR_GS] = {do_clear_gs, STANDING},
+    [HELPER_DETACH_CHILDREN] = {do_detach_children, FOLLOWED},
+    [HELPER_CLEAR_GS] = {do_clear_gs, STOPPED},
     [HELPER_SUSPEND] = {do_suspend, NOTHING},
 };
 
@@ -514,14 +484,14 @@ static struct trace_follow_space *find_space(struct helper_server *server, pid_t
     return process && !process->leaving ? process->space : NULL;
 }
 
-static int refuse(const struct helper_message *request, const struct trace_follow_space *space,
-                  struct base_error *error)
+static int refuse_request(const struct helper_message *request, const struct trace_follow_space *space,
+                          struct base_error *error)
 {
     if (!space)
         return base_fail(error, BASE_ENOTFOUND, "process %d is not followed (any more)", request->pid);
     if (space->timed_out)
         return base_fail(error, BASE_EBUSY,
-                         "process %d was let go because tally did nothing for a while (was tally stopped?)",
+                         "process %d was resumed because tally did nothing for a while (was tally stopped?)",
                          space->stop.pid);
     return base_fail(error, BASE_EUSAGE, request->pid ? "process %d is not held" : "no process is stopped",
                      request->pid);
@@ -534,9 +504,9 @@ int helper_work(struct helper_server *server, const struct helper_message *reque
         return base_fail(error, BASE_EUSAGE, "no such command");
     struct work work = {server, find_space(server, request->pid), request, bytes, file, answer};
     enum needs needs = works[request->code].needs;
-    if ((needs != NOTHING && !work.space) || (needs == STANDING && !work.space->stop.holding))
-        return refuse(request, work.space, error);
-    if (needs == STANDING && trace_follow_open_memory(work.space, error) < 0)
+    if ((needs != NOTHING && !work.space) || (needs == STOPPED && !work.space->stop.holding))
+        return refuse_request(request, work.space, error);
+    if (needs == STOPPED && trace_follow_open_memory(work.space, error) < 0)
         return BASE_EIO;
     return works[request->code].work(&work, error);
 }

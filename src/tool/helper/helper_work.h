@@ -9,11 +9,11 @@
 struct helper_server {
     int socket;
     struct trace_follow follow;
-    struct trace_follow_space once; /* of HELPER_STOP: nobody follows it */
+    struct trace_follow_space once; /* of HELPER_STOP: it is not followed */
     bool suspended;                 /* tally is about to stop: nothing waits for it */
 };
 
-/* What goes back. `bytes` is `owned`, which is freed, or points into the server. */
+/* The answer. `bytes` is `owned`, which is freed, or points into the server. */
 struct helper_answer {
     struct helper_message message;
     const void *bytes;
@@ -25,7 +25,7 @@ struct helper_answer {
 int helper_work(struct helper_server *server, const struct helper_message *request, const void *bytes,
                 int file, struct helper_answer *answer, struct base_error *error);
 
-/* Lets the process of HELPER_STOP go. */
+/* Resumes the process of HELPER_STOP. */
 void helper_work_resume(struct helper_server *server);
 
 #endif

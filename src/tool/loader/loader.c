@@ -93,8 +93,8 @@ static int explain_refused(struct loader_access *access, const struct helper_roo
     uint64_t address;
     int file;
     readable.protection = PROT_READ;
-    if (code != BASE_EPERMISSION || helper_trace_share_as(access->helper, access->trace, LOADER_NAME,
-                                                          &readable, &address, &file, NULL) < 0)
+    if (code != BASE_EPERMISSION ||
+        helper_trace_share(access->helper, access->trace, &readable, &address, &file, NULL) < 0)
         return base_fail(error, code, "%s", why->text);
     close(file);
     helper_trace_unmap(access->helper, access->trace, address, readable.size, NULL);
@@ -134,10 +134,12 @@ static int map_home(struct loader_agent *agent, struct loader_access *access, co
                     struct base_error *error)
 {
     struct base_error why = {0};
-    const struct helper_room room = {agent->home, 0, agent->home_size, PROT_READ | PROT_EXEC, 0, false};
+    const struct helper_room room = {.low = agent->home,
+                                     .size = agent->home_size,
+                                     .protection = PROT_READ | PROT_EXEC,
+                                     .name = LOADER_NAME};
     uint64_t address;
-    int file, result = helper_trace_share_as(access->helper, access->trace, LOADER_NAME, &room, &address,
-                                             &file, &why);
+    int file, result = helper_trace_share(access->helper, access->trace, &room, &address, &file, &why);
     if (result < 0) {
         agent->home_size = 0;
         return explain_refused(access, &room, &why, result, error);
@@ -151,7 +153,8 @@ static int map_home(struct loader_agent *agent, struct loader_access *access, co
 static int map_data(struct loader_agent *agent, struct loader_access *access, const uint8_t *bytes,
                     struct base_error *error)
 {
-    const struct helper_room room = {agent->data, 0, agent->data_size, PROT_READ | PROT_WRITE, 0, false};
+    const struct helper_room room = {
+        .low = agent->data, .size = agent->data_size, .protection = PROT_READ | PROT_WRITE};
     const uint64_t alive = 1;
     uint64_t address, size = agent->alive - agent->data;
     int result = helper_trace_map(access->helper, access->trace, &room, &address, error);
@@ -177,10 +180,13 @@ static int map_tables(struct loader_agent *agent, struct loader_access *access,
         return no_memory(error);
     tables->span = options->span;
     int result = place(agent, tables->span, ROOM_TO_GROW, &tables->address, error);
+    const struct trace_inject_shared shared = {.name = LOADER_NAME,
+                                               .address = tables->address,
+                                               .size = options->file_size,
+                                               .pieces = options->pieces,
+                                               .piece_count = options->piece_count};
     if (result == BASE_OK)
-        result = helper_trace_share_pieces(access->helper, access->trace, LOADER_NAME, tables->address,
-                                           options->file_size, options->pieces, options->piece_count,
-                                           &tables->file, error);
+        result = helper_trace_share_pieces(access->helper, access->trace, &shared, &tables->file, error);
     if (result < 0) {
         free(tables);
         return base_fail_context(

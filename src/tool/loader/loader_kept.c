@@ -103,10 +103,11 @@ static int map_page(struct helper *helper, pid_t trace, const struct page *page,
     const struct helper_room room = {.low = near->address,
                                      .high = near->address + near->size,
                                      .size = sizeof *page,
-                                     .protection = PROT_READ};
+                                     .protection = PROT_READ,
+                                     .name = LOADER_KEPT_NAME};
     uint64_t address;
     int file = -1;
-    int result = helper_trace_share_as(helper, trace, LOADER_KEPT_NAME, &room, &address, &file, error);
+    int result = helper_trace_share(helper, trace, &room, &address, &file, error);
     if (result < 0)
         return result;
     if (pwrite(file, page, sizeof *page, 0) != (ssize_t)sizeof *page) {

@@ -71,15 +71,13 @@ static int map_ours(struct loader_slab *slab, struct base_error *error)
 static int map_theirs(struct loader_access *access, const struct loader_object *object,
                       struct loader_slab *slab, struct base_error *error)
 {
-    struct helper_room room = {.size = slab->size, .protection = PROT_READ | PROT_EXEC};
+    struct helper_room room = {.size = slab->size, .protection = PROT_READ | PROT_EXEC, .name = LOADER_NAME};
     reach_of(object, true, &room.low, &room.high);
-    int result = helper_trace_share_as(access->helper, access->trace, LOADER_NAME, &room, &slab->address,
-                                       &slab->file, NULL);
+    int result = helper_trace_share(access->helper, access->trace, &room, &slab->address, &slab->file, NULL);
     if (result != BASE_ENOTFOUND)
         return result == BASE_OK ? result : base_fail(error, result, "%s: no memory for hooks", object->path);
     reach_of(object, false, &room.low, &room.high);
-    return helper_trace_share_as(access->helper, access->trace, LOADER_NAME, &room, &slab->address,
-                                 &slab->file, error);
+    return helper_trace_share(access->helper, access->trace, &room, &slab->address, &slab->file, error);
 }
 
 static int add_slab(struct loader_agent *agent, struct loader_access *access,

@@ -170,11 +170,16 @@ static int replace_memory(const struct space *parent, struct space_session *sess
 {
     struct space_words made = {0};
     memory->offset = 0;
-    int result =
-        add_block_words(&made, parent, memory, gs_base)
-            ? helper_trace_remap(&session->helper, child->pid, memory->address, memory->size,
-                                 PROT_READ | PROT_WRITE, made.words, made.count, &memory->file, error)
-            : base_fail(error, BASE_ENOMEM, "out of memory");
+    int result = BASE_OK;
+    if (!add_block_words(&made, parent, memory, gs_base))
+        result = base_fail(error, BASE_ENOMEM, "out of memory");
+    const struct trace_inject_shared shared = {.address = memory->address,
+                                               .size = memory->size,
+                                               .protection = PROT_READ | PROT_WRITE,
+                                               .words = made.words,
+                                               .word_count = made.count};
+    if (result == BASE_OK)
+        result = helper_trace_remap(&session->helper, child->pid, &shared, &memory->file, error);
     free(made.words);
     return result;
 }

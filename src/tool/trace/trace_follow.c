@@ -6,7 +6,6 @@
 #include "trace_follow_inside.h"
 
 #include <errno.h>
-#include <linux/kcmp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>

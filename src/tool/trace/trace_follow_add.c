@@ -5,10 +5,8 @@
  * detached at its next trap (trace_follow_settle.c). */
 #include "trace_follow_inside.h"
 
-#include <linux/kcmp.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <sys/epoll.h>
 #include <sys/wait.h>
 #include <time.h>
 

@@ -10,7 +10,6 @@
 #include <linux/kcmp.h>
 #include <signal.h>
 #include <stddef.h>
-#include <sys/epoll.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>

@@ -5,10 +5,8 @@
 #include "trace_follow_inside.h"
 
 #include <errno.h>
-#include <linux/kcmp.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/ptrace.h>
 #include <time.h>
 

@@ -4,11 +4,9 @@
  * for vfork children that were detached: they run the same text. */
 #include "trace_follow_inside.h"
 
-#include <linux/kcmp.h>
 #include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/ptrace.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "base_clock.h"
@@ -117,7 +115,7 @@ int trace_follow_reattach(struct trace_follow *follow, struct trace_follow_space
         result = reseize_all(follow, &space->stop, pid, error);
     if (result == BASE_ENOTFOUND || (result == BASE_OK && !trace_follow_has_thread(space, pid))) {
         end_detached_process(follow, owner);
-        return base_fail(error, BASE_ENOTFOUND, "process %d is not what it was any more", pid);
+        return base_fail(error, BASE_ENOTFOUND, "process %d runs another image, or has ended", pid);
     }
     if (result == BASE_OK)
         trace_follow_end_detached(follow, space);

@@ -4,10 +4,7 @@
  * trace_follow_settle: it resumes the thread, or detaches it when its process is left. */
 #include "trace_follow_inside.h"
 
-#include <linux/kcmp.h>
 #include <stddef.h>
-#include <sys/epoll.h>
-#include <sys/wait.h>
 
 pid_t trace_follow_take_forker(struct trace_stop_thread *thread)
 {

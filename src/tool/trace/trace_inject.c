@@ -359,14 +359,6 @@ int trace_inject_wipe(struct trace_inject *inject, uint64_t address, uint64_t si
                                 &answer, error);
 }
 
-int trace_inject_protect(struct trace_inject *inject, uint64_t address, uint64_t size, int protection,
-                         struct base_error *error)
-{
-    int64_t answer;
-    return trace_inject_require(inject, "mprotect", SYS_mprotect,
-                                (uint64_t[6]){address, size, (uint64_t)protection}, &answer, error);
-}
-
 int trace_inject_map_file(struct trace_inject *inject, const struct trace_inject_mapping *mapping,
                           struct base_error *error)
 {

@@ -88,8 +88,6 @@ int trace_inject_give_back(struct trace_inject *inject, uint64_t address, uint64
                            struct base_error *error);
 /* Private pages that are zeros in a child of fork (MADV_WIPEONFORK, Linux 4.14). */
 int trace_inject_wipe(struct trace_inject *inject, uint64_t address, uint64_t size, struct base_error *error);
-int trace_inject_protect(struct trace_inject *inject, uint64_t address, uint64_t size, int protection,
-                         struct base_error *error);
 
 /* --- memory that the target shares with us (trace_inject_share.c) --- */
 

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

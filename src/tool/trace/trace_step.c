@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/ptrace.h>
-#include <sys/wait.h>
 
 /* Raised by an instruction, these would kill the program if they were blocked; the step itself is reported by
  * SIGTRAP. */

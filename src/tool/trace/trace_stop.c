@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "base_clock.h"

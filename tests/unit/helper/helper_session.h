@@ -31,7 +31,7 @@ struct helper_session {
     struct helper helper;
     unsigned next; /* gs base */
     unsigned kinds[HELPER_SESSION_KINDS];
-    unsigned batch; /* given to who is in need */
+    unsigned batch; /* given to a thread in need */
     int status;     /* of the last END */
     pid_t ended;    /* and whose */
     uint64_t flags; /* of the last EXEC */

@@ -1,5 +1,5 @@
-/* The helper: steps over a socket, and what is left when tally dies between any two of them, in any of them,
- * or when a ptrace request fails (the linker sends those here: -Wl,--wrap=ptrace). */
+/* The helper: requests over a socket, and what is left when tally is killed between any two of them, in any
+ * of them, or when a ptrace request fails (the linker sends those here: -Wl,--wrap=ptrace). */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ enum { PAGE = 4096, CHANGES = 500 };
 struct faults {
     atomic_uint calls, fail_at; /* 0: none */
     int number;
-    pid_t victim; /* instead of the failure: who is killed before the request; 0: nobody */
+    pid_t victim; /* instead of the failure: the process to kill before the request; 0: none */
 };
 static struct faults *faults; /* shared with helpers */
 
@@ -84,10 +84,10 @@ static void make_changes(struct trace_memory_change *changes, size_t count)
 static struct helper_room near_text(int protection)
 {
     uint64_t text = (uint64_t)(uintptr_t)&make_changes & ~(uint64_t)(PAGE - 1);
-    return (struct helper_room){text, text + PAGE, 2 * PAGE, protection, 0, false};
+    return (struct helper_room){.low = text, .high = text + PAGE, .size = 2 * PAGE, .protection = protection};
 }
 
-/* On a busy machine a stop may be refused; whoever asks, asks again. */
+/* On a busy machine a stop may be refused; then it is tried again. */
 static int stop(struct helper *helper, pid_t pid, struct helper_stopped *stopped, struct base_error *error)
 {
     int result = BASE_EBUSY;
@@ -104,17 +104,16 @@ static void map_and_share(struct helper *helper, uint64_t addresses[2], int *fil
 {
     struct base_error error = {0};
     struct helper_room room = near_text(PROT_READ | PROT_EXEC);
-    must(helper_share(helper, &room, &addresses[0], file, &error), &error);
+    must(helper_trace_share(helper, 0, &room, &addresses[0], file, &error), &error);
     room.protection = PROT_READ | PROT_WRITE;
-    must(helper_map(helper, &room, &addresses[1], &error), &error);
-    must(helper_protect(helper, addresses[1], PAGE, PROT_READ, &error), &error);
+    must(helper_trace_map(helper, 0, &room, &addresses[1], &error), &error);
     char *ours = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, *file, 0), theirs[4];
     assert_ptr_not_equal(ours, MAP_FAILED);
     memcpy(ours + PAGE, "abc", 4);
-    must(helper_read(helper, addresses[0] + PAGE, theirs, 4, &error), &error);
+    must(helper_trace_read(helper, 0, addresses[0] + PAGE, theirs, 4, &error), &error);
     assert_string_equal(theirs, "abc");
-    must(helper_write(helper, addresses[1] + PAGE, "def", 4, &error), &error);
-    must(helper_read(helper, addresses[1] + PAGE, theirs, 4, &error), &error);
+    must(helper_trace_write(helper, 0, addresses[1] + PAGE, "def", 4, &error), &error);
+    must(helper_trace_read(helper, 0, addresses[1] + PAGE, theirs, 4, &error), &error);
     assert_string_equal(theirs, "def");
     munmap(ours, 2 * PAGE);
 }
@@ -125,11 +124,11 @@ static void check_threads(struct helper *helper, size_t wanted)
     struct trace_stop_thread *threads = NULL;
     struct user_regs_struct registers;
     size_t count = 0;
-    must(helper_threads(helper, &threads, &count, &error), &error);
+    must(helper_trace_threads(helper, 0, &threads, &count, &error), &error);
     assert_int_equal(count, wanted);
     for (size_t i = 0; i < count; i++) {
-        must(helper_read_registers(helper, threads[i].tid, &registers, &error), &error);
-        must(helper_write_registers(helper, threads[i].tid, &registers, &error), &error);
+        must(helper_trace_read_registers(helper, 0, threads[i].tid, &registers, &error), &error);
+        must(helper_trace_write_registers(helper, 0, threads[i].tid, &registers, &error), &error);
     }
     free(threads);
 }
@@ -147,27 +146,31 @@ static void a_session_from_end_to_end(void **state)
     unsigned mappings = trace_child_mappings(child.pid), descriptors = trace_child_descriptors(child.pid);
     make_changes(changes, CHANGES);
     must(helper_begin(&helper, &error), &error);
-    must(helper_stage(&helper, changes, CHANGES, &error), &error);
-    assert_int_equal(helper_apply(&helper, NULL), BASE_EUSAGE); /* nothing is stopped */
+    must(helper_trace_stage(&helper, 0, changes, CHANGES, &error), &error);
+    assert_int_equal(helper_trace_apply(&helper, 0, NULL), BASE_EUSAGE); /* nothing is stopped */
     must(stop(&helper, child.pid, &stopped, &error), &error);
     assert_int_equal(stopped.threads, 8);
     assert_int_equal(helper_stop(&helper, child.pid, NULL, NULL), BASE_EUSAGE);
     map_and_share(&helper, addresses, &file);
     check_threads(&helper, 8);
-    must(helper_apply(&helper, &error), &error);
-    assert_int_equal(helper_apply(&helper, &error), BASE_EBUSY);
+    must(helper_trace_apply(&helper, 0, &error), &error);
+    assert_int_equal(helper_trace_apply(&helper, 0, &error), BASE_EBUSY);
     assert_non_null(strstr(error.text, "not what it was planned"));
     base_error_clear(&error);
-    must(helper_undo(&helper, &error), &error);
-    must(helper_unmap(&helper, addresses[0], 2 * PAGE, &error), &error);
-    must(helper_unmap(&helper, addresses[1], 2 * PAGE, &error), &error);
+    must(helper_trace_undo(&helper, 0, &error), &error);
+    must(helper_trace_unmap(&helper, 0, addresses[0], 2 * PAGE, &error), &error);
+    must(helper_trace_unmap(&helper, 0, addresses[1], 2 * PAGE, &error), &error);
     must(helper_resume(&helper, &stopped, &error), &error);
     assert_int_equal(stopped.lingering, 0);
     assert_int_equal(trace_child_tracers(child.pid), 0);
-    must(helper_switch(&helper, child.pid, true, &stopped, &error), &error);
+    must(stop(&helper, child.pid, NULL, &error), &error);
+    must(helper_trace_apply(&helper, 0, &error), &error);
+    must(helper_resume(&helper, &stopped, &error), &error);
     printf("# 8 threads, %d changes: stopped for %llu us\n", CHANGES,
            (unsigned long long)stopped.stopped_ns / 1000);
-    must(helper_switch(&helper, child.pid, false, &stopped, &error), &error);
+    must(stop(&helper, child.pid, NULL, &error), &error);
+    must(helper_trace_undo(&helper, 0, &error), &error);
+    must(helper_resume(&helper, &stopped, &error), &error);
     helper_end(&helper);
     assert_int_equal(trace_child_mappings(child.pid), mappings);
     assert_int_equal(trace_child_descriptors(child.pid), descriptors);
@@ -181,7 +184,7 @@ static int by_size(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-static void time_switches(unsigned threads)
+static void time_stops(unsigned threads)
 {
     enum { TIMES = 11, MANY = 5000 };
     static uint8_t text[64 * PAGE] = {1};
@@ -198,24 +201,24 @@ static void time_switches(unsigned threads)
     struct base_error error = {0};
     uint64_t plain[TIMES], written[TIMES];
     must(helper_begin(&helper, &error), &error);
-    must(helper_stage(&helper, changes, MANY, &error), &error);
+    must(helper_trace_stage(&helper, 0, changes, MANY, &error), &error);
     for (int i = 0; i < TIMES; i++) {
         must(stop(&helper, child.pid, &stopped, &error), &error);
         must(helper_resume(&helper, &stopped, &error), &error);
         plain[i] = stopped.stopped_ns / 1000;
         nap_us(2000);
-        int result = BASE_EBUSY;
-        for (int try = 0; try < 50 && result == BASE_EBUSY; try++)
-            result = helper_switch(&helper, child.pid, i % 2 == 0, &stopped, NULL);
-        assert_int_equal(result, BASE_OK);
+        must(stop(&helper, child.pid, NULL, &error), &error);
+        must(i % 2 == 0 ? helper_trace_apply(&helper, 0, &error) : helper_trace_undo(&helper, 0, &error),
+             &error);
+        must(helper_resume(&helper, &stopped, &error), &error);
         written[i] = stopped.stopped_ns / 1000;
         nap_us(2000);
     }
     helper_end(&helper);
     qsort(plain, TIMES, sizeof *plain, by_size);
     qsort(written, TIMES, sizeof *written, by_size);
-    printf("# %u threads stopped and let go, over a socket: %llu us (%llu to %llu); with 5,000 changes in "
-           "one step: %llu us (%llu to %llu)\n",
+    printf("# %u threads stopped and resumed, over a socket: %llu us (%llu to %llu); with 5,000 "
+           "changes: %llu us (%llu to %llu)\n",
            threads, (unsigned long long)plain[TIMES / 2], (unsigned long long)plain[0],
            (unsigned long long)plain[TIMES - 1], (unsigned long long)written[TIMES / 2],
            (unsigned long long)written[0], (unsigned long long)written[TIMES - 1]);
@@ -226,9 +229,9 @@ static void time_switches(unsigned threads)
 static void figures(void **state)
 {
     (void)state;
-    time_switches(1);
-    time_switches(50);
-    time_switches(TRACE_CHILD_THREADS);
+    time_stops(1);
+    time_stops(50);
+    time_stops(TRACE_CHILD_THREADS);
 }
 
 static void refusals_travel(void **state)
@@ -237,18 +240,18 @@ static void refusals_travel(void **state)
     struct helper helper;
     struct base_error error = {0};
     must(helper_begin(&helper, &error), &error);
-    assert_int_equal(helper_check(&helper, helper.pid, &error), BASE_EUSAGE);
+    assert_int_equal(helper_stop(&helper, helper.pid, NULL, &error), BASE_EUSAGE);
     base_error_clear(&error);
-    assert_int_equal(helper_check(&helper, 0, &error), BASE_ENOTFOUND);
+    assert_int_equal(helper_stop(&helper, 0, NULL, &error), BASE_ENOTFOUND);
     assert_string_equal(error.text, "there is no process 0");
     base_error_clear(&error);
     assert_int_equal(helper_resume(&helper, NULL, &error), BASE_EUSAGE);
-    kill(helper.pid, SIGTERM); /* it does not listen */
+    kill(helper.pid, SIGTERM); /* it blocks all signals */
     kill(helper.pid, SIGINT);
     base_error_clear(&error);
-    assert_int_equal(helper_stage(&helper, NULL, 0, &error), BASE_OK);
+    assert_int_equal(helper_trace_stage(&helper, 0, NULL, 0, &error), BASE_OK);
     kill(helper.pid, SIGKILL);
-    assert_int_equal(helper_check(&helper, getppid(), &error), BASE_EIO);
+    assert_int_equal(helper_stop(&helper, getppid(), NULL, &error), BASE_EIO);
     assert_non_null(strstr(error.text, "helper process"));
     helper_end(&helper);
     helper_end(&helper);
@@ -264,9 +267,9 @@ static void a_silent_tally_loses_its_hold(void **state)
     must(helper_begin(&helper, &error), &error);
     must(stop(&helper, child.pid, NULL, &error), &error);
     assert_true(trace_child_tracers(child.pid) > 0);
-    assert_true(trace_child_is_free(child.pid)); /* nobody asked for it */
-    assert_int_equal(helper_read(&helper, (uint64_t)(uintptr_t)data, &byte, 1, &error), BASE_EBUSY);
-    assert_non_null(strstr(error.text, "let go"));
+    assert_true(trace_child_is_free(child.pid)); /* without a request */
+    assert_int_equal(helper_trace_read(&helper, 0, (uint64_t)(uintptr_t)data, &byte, 1, &error), BASE_EBUSY);
+    assert_non_null(strstr(error.text, "was resumed because"));
     base_error_clear(&error);
     must(stop(&helper, child.pid, NULL, &error), &error);
     helper_end(&helper);
@@ -274,8 +277,9 @@ static void a_silent_tally_loses_its_hold(void **state)
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
-/* Before it stops itself tally says so: what it holds goes on at once, and not only when it has been silent for a while. */
-static void a_tally_that_is_about_to_stop_lets_go(void **state)
+/* Before it stops itself tally reports that: what it holds goes on at once, and not only when it has been
+ * silent for a while. */
+static void a_tally_that_is_about_to_stop_resumes_what_it_holds(void **state)
 {
     (void)state;
     struct trace_child child = trace_child_start(trace_child_busy, 2);
@@ -291,14 +295,15 @@ static void a_tally_that_is_about_to_stop_lets_go(void **state)
         must(helper_trace_suspend(&helper, &error), &error);
         assert_true(trace_child_is_free(child.pid));
         assert_true(base_clock_now() - began < HELPER_SILENCE_IDLE_MS * UINT64_C(1000000));
-        assert_int_equal(helper_read(&helper, (uint64_t)(uintptr_t)data, &byte, 1, &error), BASE_EBUSY);
+        assert_int_equal(helper_trace_read(&helper, 0, (uint64_t)(uintptr_t)data, &byte, 1, &error),
+                         BASE_EBUSY);
         base_error_clear(&error);
     }
     helper_end(&helper);
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
-/* --- tally dies --- */
+/* --- tally is killed --- */
 
 /* The steps of a session, as requests. */
 static struct helper_message step_of(unsigned step, pid_t pid, uint64_t mapped)
@@ -306,24 +311,26 @@ static struct helper_message step_of(unsigned step, pid_t pid, uint64_t mapped)
     struct helper_room room = near_text(PROT_READ);
     const struct helper_message steps[] = {
         {.code = HELPER_STAGE, .size = CHANGES * sizeof(struct trace_memory_change)},
-        {.code = HELPER_CHECK, .values = {(uint64_t)pid}},
         {.code = HELPER_STOP, .values = {(uint64_t)pid}},
         {.code = HELPER_SHARE, .values = {room.low, room.high, room.size, PROT_READ}},
-        {.code = HELPER_PROTECT, .values = {mapped, PAGE, PROT_READ | PROT_EXEC}},
         {.code = HELPER_APPLY},
         {.code = HELPER_UNDO},
         {.code = HELPER_UNMAP, .values = {mapped, 2 * PAGE}},
         {.code = HELPER_RESUME},
-        {.code = HELPER_SWITCH, .values = {(uint64_t)pid, 1}},
-        {.code = HELPER_SWITCH, .values = {(uint64_t)pid, 0}},
+        {.code = HELPER_STOP, .values = {(uint64_t)pid}},
+        {.code = HELPER_APPLY},
+        {.code = HELPER_RESUME},
+        {.code = HELPER_STOP, .values = {(uint64_t)pid}},
+        {.code = HELPER_UNDO},
+        {.code = HELPER_RESUME},
     };
     if (step < sizeof steps / sizeof *steps)
         return steps[step];
     return (struct helper_message){.code = -1};
 }
 
-/* Tally's part, in a process of its own: it dies right before step `last`, or `in_it`: when it has sent it.
- * -1: it goes on for ever. */
+/* Tally's part, in a process of its own: it kills itself right before step `last`, or `in_it`: when it has
+ * sent it. -1: it goes on for ever. */
 static _Noreturn void play_tally(pid_t pid, int last, bool in_it)
 {
     struct helper helper;
@@ -355,7 +362,7 @@ static _Noreturn void play_tally(pid_t pid, int last, bool in_it)
     }
 }
 
-/* What a dead tally left is whole: all changes, or none; and they can be undone. */
+/* What a killed tally left is complete: all changes, or none; and they can be undone. */
 static void clean_up(const struct trace_child *child)
 {
     struct helper helper;
@@ -364,17 +371,18 @@ static void clean_up(const struct trace_child *child)
     uint8_t first[4];
     make_changes(changes, CHANGES);
     must(helper_begin(&helper, &error), &error);
-    must(helper_stage(&helper, changes, CHANGES, &error), &error);
+    must(helper_trace_stage(&helper, 0, changes, CHANGES, &error), &error);
     must(stop(&helper, child->pid, NULL, &error), &error);
-    must(helper_read(&helper, changes[1].address, first, 4, &error), &error);
+    must(helper_trace_read(&helper, 0, changes[1].address, first, 4, &error), &error);
     if (!memcmp(first, changes[1].after, 4))
-        must(helper_undo(&helper, &error), &error);
+        must(helper_trace_undo(&helper, 0, &error), &error);
     else
-        must(helper_apply(&helper, &error), &error), must(helper_undo(&helper, &error), &error);
+        must(helper_trace_apply(&helper, 0, &error), &error),
+            must(helper_trace_undo(&helper, 0, &error), &error);
     helper_end(&helper);
 }
 
-static void tally_dies_at_every_step(void **state)
+static void tally_is_killed_at_every_step(void **state)
 {
     (void)state;
     struct trace_child child = trace_child_start(trace_child_busy, 4);
@@ -394,7 +402,7 @@ static void tally_dies_at_every_step(void **state)
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
-static void tally_dies_at_random_moments(void **state)
+static void tally_is_killed_at_random_moments(void **state)
 {
     (void)state;
     struct trace_child child = trace_child_start(trace_child_signals, 0);
@@ -445,7 +453,7 @@ static pid_t helper_without(unsigned call, const char *why)
     return helper_pid;
 }
 
-/* It hears that tally has ended though it could not close the other end by one call. */
+/* It is notified that tally has ended though it could not close the other end by one call. */
 static void a_helper_ends_where_calls_are_refused(void **state)
 {
     (void)state;
@@ -469,7 +477,7 @@ static void a_helper_without_messages_is_refused(void **state)
 /* --- ptrace fails --- */
 
 /* 0 or the first error; the steps go on after it, as a tally that cleans up would. */
-static int meddle(pid_t pid, int *published)
+static int change_target(pid_t pid, int *reported)
 {
     struct helper helper;
     struct trace_memory_change changes[CHANGES];
@@ -477,24 +485,24 @@ static int meddle(pid_t pid, int *published)
     uint64_t mapped[2] = {0, 0};
     int file = -1, results[6];
     make_changes(changes, CHANGES);
-    if (helper_begin(&helper, NULL) < 0 || helper_stage(&helper, changes, CHANGES, NULL) < 0)
+    if (helper_begin(&helper, NULL) < 0 || helper_trace_stage(&helper, 0, changes, CHANGES, NULL) < 0)
         return -1;
     results[0] = helper_stop(&helper, pid, NULL, NULL);
-    if (results[0] < 0) { /* let go and refused: it must work now */
-        (*published)++;
+    if (results[0] < 0) { /* resumed and refused: it must work now */
+        (*reported)++;
         results[0] = stop(&helper, pid, NULL, NULL);
     }
-    results[1] = helper_share(&helper, &room, &mapped[0], &file, NULL);
-    results[2] = helper_map(&helper, &room, &mapped[1], NULL);
-    results[3] = helper_apply(&helper, NULL);
-    results[4] = helper_undo(&helper, NULL);
+    results[1] = helper_trace_share(&helper, 0, &room, &mapped[0], &file, NULL);
+    results[2] = helper_trace_map(&helper, 0, &room, &mapped[1], NULL);
+    results[3] = helper_trace_apply(&helper, 0, NULL);
+    results[4] = helper_trace_undo(&helper, 0, NULL);
     for (int i = 0; i < 2; i++)
-        if (results[1 + i] == BASE_OK && helper_unmap(&helper, mapped[i], 2 * PAGE, NULL) < 0) {
-            (*published)++;
-            results[5] = helper_unmap(&helper, mapped[i], 2 * PAGE, NULL);
+        if (results[1 + i] == BASE_OK && helper_trace_unmap(&helper, 0, mapped[i], 2 * PAGE, NULL) < 0) {
+            (*reported)++;
+            results[5] = helper_trace_unmap(&helper, 0, mapped[i], 2 * PAGE, NULL);
         }
     for (int i = 0; i < 5; i++)
-        *published += results[i] < 0;
+        *reported += results[i] < 0;
     helper_resume(&helper, NULL, NULL);
     helper_end(&helper);
     if (file >= 0)
@@ -507,24 +515,24 @@ static void fail_each_request(trace_child_function *function, int number)
     struct trace_child child = trace_child_start(function, 3);
     unsigned mappings = trace_child_mappings(child.pid), descriptors = trace_child_descriptors(child.pid),
              n = 0;
-    int published = 0;
+    int reported = 0;
     faults->number = number;
     do {
         atomic_store(&faults->calls, 0);
         atomic_store(&faults->fail_at, ++n);
-        assert_int_equal(meddle(child.pid, &published), BASE_OK);
+        assert_int_equal(change_target(child.pid, &reported), BASE_OK);
         assert_int_equal(trace_child_tracers(child.pid), 0);
         assert_int_equal(trace_child_mappings(child.pid), mappings);
         assert_int_equal(trace_child_descriptors(child.pid), descriptors);
     } while (atomic_load(&faults->calls) >= n && n < 2000);
     atomic_store(&faults->fail_at, 0);
-    printf("# %u requests failed one by one, %d steps were told to have failed\n", n - 1, published);
+    printf("# %u requests failed one by one, %d steps were reported to have failed\n", n - 1, reported);
     assert_true(n > 40);
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
 /* The process is killed at each moment of sharing memory with it: the helper says so, and serves others. */
-static void who_dies_while_memory_is_shared_ends_nobody_else(void **state)
+static void a_process_killed_while_memory_is_shared_ends_no_other(void **state)
 {
     (void)state;
     struct trace_child other = trace_child_start(trace_child_busy, 1);
@@ -541,7 +549,7 @@ static void who_dies_while_memory_is_shared_ends_nobody_else(void **state)
         faults->victim = child.pid;
         atomic_store(&faults->calls, 0);
         atomic_store(&faults->fail_at, ++n);
-        failures += helper_share(&helper, &room, &mapped, &file, NULL) < 0;
+        failures += helper_trace_share(&helper, 0, &room, &mapped, &file, NULL) < 0;
         atomic_store(&faults->fail_at, 0);
         faults->victim = 0;
         if (file >= 0)
@@ -549,15 +557,17 @@ static void who_dies_while_memory_is_shared_ends_nobody_else(void **state)
         helper_resume(&helper, NULL, NULL);
         kill(child.pid, SIGKILL);
         assert_int_equal(trace_child_finish(&child), -1);
-        int result = BASE_EBUSY; /* while the helper waits for the dead one's threads */
+        int result = BASE_EBUSY; /* while the helper waits for the killed process's threads */
         for (int i = 0; i < 5000 && result == BASE_EBUSY; i++) {
             base_error_clear(&error);
-            result = helper_check(&helper, other.pid, &error);
+            result = helper_stop(&helper, other.pid, NULL, &error);
+            if (result == BASE_OK)
+                result = helper_resume(&helper, NULL, &error);
             nap_us(result == BASE_EBUSY ? 1000 : 0);
         }
         must(result, &error);
     } while (atomic_load(&faults->calls) >= n && n < 200);
-    printf("# %u of %u deaths were told\n", failures, n);
+    printf("# %u of %u ends were reported\n", failures, n);
     assert_true(n > 10 && failures > 5);
     helper_end(&helper);
     assert_int_equal(trace_child_finish(&other), 0);
@@ -578,13 +588,13 @@ int main(void)
         cmocka_unit_test(a_session_from_end_to_end),
         cmocka_unit_test(refusals_travel),
         cmocka_unit_test(a_silent_tally_loses_its_hold),
-        cmocka_unit_test(a_tally_that_is_about_to_stop_lets_go),
-        cmocka_unit_test(tally_dies_at_every_step),
-        cmocka_unit_test(tally_dies_at_random_moments),
+        cmocka_unit_test(a_tally_that_is_about_to_stop_resumes_what_it_holds),
+        cmocka_unit_test(tally_is_killed_at_every_step),
+        cmocka_unit_test(tally_is_killed_at_random_moments),
         cmocka_unit_test(a_helper_ends_where_calls_are_refused),
         cmocka_unit_test(a_helper_without_messages_is_refused),
         cmocka_unit_test(every_request_fails_once),
-        cmocka_unit_test(who_dies_while_memory_is_shared_ends_nobody_else),
+        cmocka_unit_test(a_process_killed_while_memory_is_shared_ends_no_other),
         cmocka_unit_test(figures),
     };
     return faults == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* helper_silence: processes that work, stop, and stop at each look. */
+/* helper_silence: processes that work, stop, and stop at each check. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -57,7 +57,7 @@ static void trace(pid_t child)
     assert_int_equal(ptrace(PTRACE_SEIZE, child, 0, 0), 0);
 }
 
-/* As a debugger does, which does not let it go on. */
+/* As a debugger does, which does not continue it. */
 static void stop_as_tracer(pid_t child)
 {
     int status;
@@ -66,8 +66,8 @@ static void stop_as_tracer(pid_t child)
     assert_true(WIFSTOPPED(status));
 }
 
-/* Looks until something is to go on; ns from the beginning. 0: nothing was, in all looks. The watcher itself is late on a loaded
- * machine: then nothing is known of the time between. */
+/* Checks until something must go on; returns ns from the beginning, or 0: nothing had to, in all checks. The
+ * test itself is late on a loaded machine: then nothing is known of the time between. */
 static uint64_t look(struct helper_silence *silence, pid_t child, bool stops_at_each)
 {
     uint64_t began = base_clock_now(), deadline = 0;
@@ -90,7 +90,7 @@ static struct helper_silence watch(pid_t child)
     return silence;
 }
 
-static void who_works_is_waited_for(void **state)
+static void a_working_tally_is_waited_for(void **state)
 {
     (void)state;
     pid_t child = start(true);
@@ -100,7 +100,7 @@ static void who_works_is_waited_for(void **state)
 }
 
 /* As a tracer stops it at each system call. */
-static void who_works_between_stops_is_waited_for(void **state)
+static void a_tally_that_works_between_stops_is_waited_for(void **state)
 {
     (void)state;
     pid_t child = start(true);
@@ -110,7 +110,7 @@ static void who_works_between_stops_is_waited_for(void **state)
     end(child);
 }
 
-static void who_is_stopped_is_not(void **state)
+static void a_stopped_tally_is_not(void **state)
 {
     (void)state;
     pid_t child = start(true);
@@ -121,7 +121,7 @@ static void who_is_stopped_is_not(void **state)
     end(child);
 }
 
-static void who_is_stopped_by_a_tracer_is_waited_for_longer(void **state)
+static void a_tally_stopped_by_a_tracer_is_waited_for_longer(void **state)
 {
     (void)state;
     pid_t child = start(true);
@@ -133,23 +133,23 @@ static void who_is_stopped_by_a_tracer_is_waited_for_longer(void **state)
     end(child);
 }
 
-/* How many looks there are until something is to go on, each so late that its gap counts in part. 0: the machine was
- * so late itself that tally was silent by the longest patience. */
+/* How many checks there are until something must go on, each so late that its gap counts in part. 0: the
+ * machine was so late itself that tally was silent by the longest timeout. */
 static unsigned count_late_looks(pid_t child)
 {
     struct helper_silence silence = watch(child);
-    uint64_t asked = base_clock_now() - LOOK_MS * MS, deadline = 0;
+    uint64_t requested = base_clock_now() - LOOK_MS * MS, deadline = 0;
     unsigned looks = 0;
     for (; !deadline; looks++) {
         if (looks)
             nap_ms(LATE_MS);
-        deadline = helper_silence_deadline(&silence, asked);
+        deadline = helper_silence_deadline(&silence, requested);
     }
-    return base_clock_now() - asked < HELPER_TIMEOUT_MS * MS ? looks : 0;
+    return base_clock_now() - requested < HELPER_TIMEOUT_MS * MS ? looks : 0;
 }
 
-/* Of the gap between two looks 20 ms count against tally: neither all of it, nor nothing. */
-static void a_late_look_counts_in_part(void **state)
+/* Of the gap between two checks 20 ms count as idle time: neither all of it, nor nothing. */
+static void a_late_check_counts_in_part(void **state)
 {
     (void)state;
     pid_t child = start(false);
@@ -162,7 +162,7 @@ static void a_late_look_counts_in_part(void **state)
     end(child);
 }
 
-static void who_sleeps_is_waited_for_longer(void **state)
+static void a_sleeping_tally_is_waited_for_longer(void **state)
 {
     (void)state;
     pid_t child = start(false);
@@ -172,8 +172,8 @@ static void who_sleeps_is_waited_for_longer(void **state)
     end(child);
 }
 
-/* From the last request on nothing is known against it; who was alone is alone until it asks. */
-static void who_asks_is_heard(void **state)
+/* Idle time counts from the last request on; after silence nothing waits for tally until its next request. */
+static void a_request_ends_the_silence(void **state)
 {
     (void)state;
     pid_t child = start(false);
@@ -188,13 +188,13 @@ static void who_asks_is_heard(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_works_is_waited_for),
-        cmocka_unit_test(who_works_between_stops_is_waited_for),
-        cmocka_unit_test(who_is_stopped_is_not),
-        cmocka_unit_test(who_is_stopped_by_a_tracer_is_waited_for_longer),
-        cmocka_unit_test(a_late_look_counts_in_part),
-        cmocka_unit_test(who_sleeps_is_waited_for_longer),
-        cmocka_unit_test(who_asks_is_heard),
+        cmocka_unit_test(a_working_tally_is_waited_for),
+        cmocka_unit_test(a_tally_that_works_between_stops_is_waited_for),
+        cmocka_unit_test(a_stopped_tally_is_not),
+        cmocka_unit_test(a_tally_stopped_by_a_tracer_is_waited_for_longer),
+        cmocka_unit_test(a_late_check_counts_in_part),
+        cmocka_unit_test(a_sleeping_tally_is_waited_for_longer),
+        cmocka_unit_test(a_request_ends_the_silence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Births: threads, processes, images, from their first instruction on. */
+/* Creation: threads, processes, images, from their first instruction on. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -68,7 +68,7 @@ static void a_process_is_followed_and_left(void **state)
     helper_session_finish(&tally);
 }
 
-/* What the kernel says is the answer, refusals too; nothing of it is seen by the process. */
+/* The answer is what the kernel says, refusals too; the process notices nothing. */
 static void calls_are_made_in_its_name(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void every_thread_has_a_gs_base_of_its_own(void **state)
     uint64_t began = base_clock_now();
     pid_t pid = helper_session_start(&tally, helper_session_churn, 64);
     helper_session_work_until_ended(&tally, pid);
-    printf("# 1000 threads born one after the other in %llu us\n",
+    printf("# 1000 threads created one after the other in %llu us\n",
            (unsigned long long)(base_clock_now() - began) / 1000);
     assert_int_equal(tally.status, 17 << 8);
     assert_int_equal(helper_session_wait_for(pid), 17 << 8);
@@ -155,7 +155,7 @@ static int one_thread(void)
     return 5;
 }
 
-static void who_needs_a_gs_base_waits_for_it(void **state)
+static void a_thread_in_need_of_a_gs_base_waits_for_it(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
@@ -180,14 +180,22 @@ static void need_is_seen_while_held(void **state)
     (void)state;
     struct helper_session tally = helper_session_begin();
     struct base_error error = {0};
-    uint64_t left = 7;
+    struct trace_stop_thread *threads = NULL;
+    size_t count = 0, given = 0;
     tally.starve = true;
     pid_t pid = helper_session_start(&tally, one_thread, 0);
     helper_session_work_until(&tally, TRACE_NEED, 1);
     helper_session_hold(&tally, pid);
     helper_session_give(&tally, pid, 3);
-    helper_session_must(helper_trace_left(&tally.helper, pid, &left, &error), &error);
-    assert_int_equal(left, 2);
+    helper_session_must(helper_trace_threads(&tally.helper, pid, &threads, &count, &error), &error);
+    for (size_t i = 0; i < count;
+         i++) { /* the thread in need has the first of the three, no thread another */
+        unsigned number = helper_session_number_of(threads[i].gs);
+        given += number + 2 >= tally.next;
+        assert_int_equal(threads[i].tid == tally.last[TRACE_NEED].tid, number + 2 == tally.next);
+    }
+    assert_int_equal(given, 1);
+    free(threads);
     helper_session_nap_us(20000);
     assert_int_equal(atomic_load(&helper_session_truth->creations), 0); /* given, but held */
     helper_session_release(&tally, pid);
@@ -211,7 +219,7 @@ static int starved_thread(void)
     return gs ? 4 : 6;
 }
 
-static void a_silent_tally_holds_nobody(void **state)
+static void a_silent_tally_holds_no_thread(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
@@ -245,6 +253,11 @@ static void fork_children_are_held(void **state)
     helper_session_finish(&tally);
 }
 
+static int remap(struct helper_session *tally, pid_t pid, const struct trace_inject_shared *shared, int *file)
+{
+    return helper_trace_remap(&tally->helper, pid, shared, file, NULL);
+}
+
 static int forks_once(void)
 {
     int status;
@@ -261,17 +274,15 @@ static int forks_once(void)
     return waitpid(pid, &status, 0) == pid ? WEXITSTATUS(status) : 1;
 }
 
-static void a_fork_child_stands_until_released_and_gets_memory(void **state)
+static void a_fork_child_is_stopped_until_released_and_gets_memory(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
     struct base_error error = {0};
-    struct helper_room room = {(uint64_t)(uintptr_t)&helper_session_churn,
-                               (uint64_t)(uintptr_t)&helper_session_churn + 1,
-                               2 * HELPER_SESSION_PAGE,
-                               PROT_READ | PROT_WRITE,
-                               0,
-                               false};
+    struct helper_room room = {.low = (uint64_t)(uintptr_t)&helper_session_churn,
+                               .high = (uint64_t)(uintptr_t)&helper_session_churn + 1,
+                               .size = 2 * HELPER_SESSION_PAGE,
+                               .protection = PROT_READ | PROT_WRITE};
     uint64_t address = 0;
     int file = -1, childs = -1;
     pid_t pid = helper_session_start(&tally, forks_once, 0);
@@ -284,21 +295,23 @@ static void a_fork_child_stands_until_released_and_gets_memory(void **state)
     pid_t child = tally.last[TRACE_FORK].pid;
     assert_int_equal(tally.last[TRACE_FORK].parent, pid);
     assert_int_not_equal(child, pid);
-    assert_int_equal(helper_trace_remap(&tally.helper, child, (uint64_t)(uintptr_t)helper_session_truth,
-                                        HELPER_SESSION_PAGE, PROT_READ, NULL, 0, &childs, &error),
-                     BASE_EUSAGE);
-    assert_int_equal(helper_trace_remap(&tally.helper, child, address, 4 * HELPER_SESSION_PAGE, PROT_READ,
-                                        NULL, 0, &childs, NULL),
-                     BASE_EUSAGE);
-    base_error_clear(&error);
+    struct trace_inject_shared shared = {.address = (uint64_t)(uintptr_t)helper_session_truth,
+                                         .size = HELPER_SESSION_PAGE,
+                                         .protection = PROT_READ};
+    assert_int_equal(remap(&tally, child, &shared, &childs), BASE_EUSAGE);
+    shared.address = address;
+    shared.size = 4 * HELPER_SESSION_PAGE;
+    assert_int_equal(remap(&tally, child, &shared, &childs), BASE_EUSAGE);
     const struct trace_inject_word beyond = {2 * HELPER_SESSION_PAGE - 4, 1};
-    assert_int_equal(helper_trace_remap(&tally.helper, child, address, 2 * HELPER_SESSION_PAGE,
-                                        PROT_READ | PROT_WRITE, &beyond, 1, &childs, NULL),
-                     BASE_EUSAGE);
+    shared.size = 2 * HELPER_SESSION_PAGE;
+    shared.protection = PROT_READ | PROT_WRITE;
+    shared.words = &beyond;
+    shared.word_count = 1;
+    assert_int_equal(remap(&tally, child, &shared, &childs), BASE_EUSAGE);
     const struct trace_inject_word words[] = {{HELPER_SESSION_PAGE, 77}, {2 * HELPER_SESSION_PAGE - 8, 78}};
-    helper_session_must(helper_trace_remap(&tally.helper, child, address, 2 * HELPER_SESSION_PAGE,
-                                           PROT_READ | PROT_WRITE, words, 2, &childs, &error),
-                        &error);
+    shared.words = words;
+    shared.word_count = 2;
+    assert_int_equal(remap(&tally, child, &shared, &childs), BASE_OK);
     uint64_t first, last, end;
     helper_session_must(
         helper_trace_read(&tally.helper, child, address + HELPER_SESSION_PAGE, &first, sizeof first, &error),
@@ -311,7 +324,7 @@ static void a_fork_child_stands_until_released_and_gets_memory(void **state)
     assert_int_equal(last, 78);
     assert_int_equal(end, 0);
     helper_session_nap_us(50000);
-    assert_int_equal(atomic_load(&helper_session_truth->beats), 0); /* it stands */
+    assert_int_equal(atomic_load(&helper_session_truth->beats), 0); /* it is stopped */
     helper_session_release(&tally, child);
     helper_session_work_until_ended(&tally, child);
     uint64_t *ours = mmap(NULL, HELPER_SESSION_PAGE, PROT_READ, MAP_SHARED, file, 0);
@@ -441,7 +454,7 @@ static void a_vfork_child_is_held_with_its_parent(void **state)
     helper_session_finish(&tally);
 }
 
-/* The child until it is told, the parent until it is told again. */
+/* The child until it is woken, the parent until it is woken again. */
 static int vfork_child_waits(void)
 {
     int status;
@@ -467,8 +480,8 @@ static void wake_in_a_moment(void)
     _exit(0);
 }
 
-/* Who is being left, but sleeps in the kernel yet, is traced until it wakes: another stop by the same helper
- * waits for that. */
+/* A thread that is being left, but still sleeps in the kernel, is traced until it wakes: another stop by the
+ * same helper waits for that. */
 static void a_process_that_is_being_left_can_be_stopped(void **state)
 {
     (void)state;
@@ -535,7 +548,7 @@ static int unseen(void *argument)
     while (!atomic_load(&helper_session_truth->pids[0]))
         helper_session_nap_us(1000);
     if (helper_session_own_gs() != atomic_load(&helper_session_truth->value))
-        helper_session_wrong("a stranger's gs base", helper_session_own_gs());
+        helper_session_wrong("another thread's gs base", helper_session_own_gs());
     atomic_store(&helper_session_truth->done, 1);
     syscall(SYS_exit, 0);
     return 0;
@@ -555,7 +568,7 @@ static int clones_untraced(void)
     return 14;
 }
 
-static void strangers_are_found(void **state)
+static void threads_created_unseen_are_found(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
@@ -626,7 +639,7 @@ static int begin_chain(void)
     return 1;
 }
 
-/* Held and let go while it becomes one image after the other. */
+/* Held and released while it becomes one image after the other. */
 static void holds_meet_execs(void **state)
 {
     (void)state;
@@ -659,7 +672,7 @@ static int exec_at_once(void)
     return 1;
 }
 
-/* Code comes next to what it is for, on whichever side it lies; the data lies beyond it, and last in the
+/* Code is mapped next to what it is for, on whichever side; the data lies beyond it, and last in the
  * file. */
 static void data_lies_beyond_code(void **state)
 {
@@ -674,7 +687,12 @@ static void data_lies_beyond_code(void **state)
     helper_session_work_until(&tally, TRACE_EXEC, 1);
     helper_session_must(helper_trace_read_registers(&tally.helper, pid, pid, &registers, &error), &error);
     uint64_t near = registers.rip & ~(size - 1);
-    struct helper_room room = {near, near + size, size, PROT_READ | PROT_EXEC, 2 * size, true};
+    struct helper_room room = {.low = near,
+                               .high = near + size,
+                               .size = size,
+                               .protection = PROT_READ | PROT_EXEC,
+                               .data = 2 * size,
+                               .data_first = true};
     helper_session_must(helper_trace_share(&tally.helper, pid, &room, &address, &file, &error), &error);
     uint64_t data = address < near ? address - 2 * size : address + size;
     assert_int_equal(pwrite(file, "code", 4, 0), 4);
@@ -708,7 +726,9 @@ static int share_two(struct helper_session *tally, pid_t pid, uint64_t address, 
 {
     const uint64_t size = HELPER_SESSION_PAGE;
     const struct trace_inject_piece pieces[] = {{0, 0, size, 0}, {second * size, size, size, 0}};
-    return helper_trace_share_pieces(&tally->helper, pid, "tally", address, 2 * size, pieces, 2, file, NULL);
+    const struct trace_inject_shared shared = {
+        .name = "tally", .address = address, .size = 2 * size, .pieces = pieces, .piece_count = 2};
+    return helper_trace_share_pieces(&tally->helper, pid, &shared, file, NULL);
 }
 
 /* No descriptor can be had from here on; returns the limit as it was. */
@@ -723,8 +743,9 @@ static struct rlimit forbid_descriptors(void)
     return limit;
 }
 
-/* Of pieces that cannot be mapped, or whose file cannot be had, none stays; and what lies in their place stays. */
-static void pieces_leave_others_alone(void **state)
+/* Of pieces that cannot be mapped, or whose file cannot be opened, none stays; and other mappings in their
+ * place stay. */
+static void pieces_change_no_other_mapping(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
@@ -739,7 +760,8 @@ static void pieces_leave_others_alone(void **state)
     helper_session_work_until(&tally, TRACE_EXEC, 1);
     helper_session_must(helper_trace_read_registers(&tally.helper, pid, pid, &registers, &error), &error);
     uint64_t near = registers.rip & ~(size - 1);
-    struct helper_room room = {near, near + size, 3 * size, PROT_READ | PROT_WRITE, 0, false};
+    struct helper_room room = {
+        .low = near, .high = near + size, .size = 3 * size, .protection = PROT_READ | PROT_WRITE};
     helper_session_must(helper_trace_map(&tally.helper, pid, &room, &address, &error), &error);
     helper_session_must(helper_trace_write(&tally.helper, pid, address + 2 * size, "theirs", 7, &error),
                         &error);
@@ -765,7 +787,7 @@ static void pieces_leave_others_alone(void **state)
     helper_session_finish(&tally);
 }
 
-static void a_new_image_stands_and_takes_calls(void **state)
+static void calls_are_injected_into_a_new_image(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
@@ -778,17 +800,13 @@ static void a_new_image_stands_and_takes_calls(void **state)
     helper_session_work_until(&tally, TRACE_EXEC, 1);
     helper_session_must(helper_trace_read_registers(&tally.helper, pid, pid, &registers, &error), &error);
     assert_int_equal(tally.last[TRACE_EXEC].flags, 0);
-    struct helper_room room = {registers.rip & ~(uint64_t)(HELPER_SESSION_PAGE - 1),
-                               (registers.rip | (HELPER_SESSION_PAGE - 1)) + 1,
-                               HELPER_SESSION_PAGE,
-                               PROT_READ | PROT_WRITE,
-                               0,
-                               false};
+    struct helper_room room = {.low = registers.rip & ~(uint64_t)(HELPER_SESSION_PAGE - 1),
+                               .high = (registers.rip | (HELPER_SESSION_PAGE - 1)) + 1,
+                               .size = HELPER_SESSION_PAGE,
+                               .protection = PROT_READ | PROT_WRITE};
     helper_session_must(helper_trace_map(&tally.helper, pid, &room, &address, &error), &error);
     helper_session_must(helper_trace_write(&tally.helper, pid, address, "abc", 4, &error), &error);
     helper_session_must(helper_trace_share(&tally.helper, pid, &room, &address, &file, &error), &error);
-    helper_session_must(
-        helper_trace_protect(&tally.helper, pid, address, HELPER_SESSION_PAGE, PROT_READ, &error), &error);
     helper_session_must(helper_trace_unmap(&tally.helper, pid, address, HELPER_SESSION_PAGE, &error), &error);
     close(file);
     helper_session_hold(&tally, pid);
@@ -808,22 +826,22 @@ int main(int argc, char **argv)
         cmocka_unit_test(calls_are_made_in_its_name),
         cmocka_unit_test(every_thread_has_a_gs_base_of_its_own),
         cmocka_unit_test(a_thousand_live_at_once),
-        cmocka_unit_test(who_needs_a_gs_base_waits_for_it),
+        cmocka_unit_test(a_thread_in_need_of_a_gs_base_waits_for_it),
         cmocka_unit_test(need_is_seen_while_held),
-        cmocka_unit_test(a_silent_tally_holds_nobody),
+        cmocka_unit_test(a_silent_tally_holds_no_thread),
         cmocka_unit_test(fork_children_are_held),
-        cmocka_unit_test(a_fork_child_stands_until_released_and_gets_memory),
+        cmocka_unit_test(a_fork_child_is_stopped_until_released_and_gets_memory),
         cmocka_unit_test(vfork_and_exec),
         cmocka_unit_test(posix_spawns),
         cmocka_unit_test(a_vfork_child_is_held_with_its_parent),
         cmocka_unit_test(a_process_that_is_being_left_can_be_stopped),
         cmocka_unit_test(processes_that_share_memory_share_the_pool),
-        cmocka_unit_test(strangers_are_found),
+        cmocka_unit_test(threads_created_unseen_are_found),
         cmocka_unit_test(another_thread_may_exec),
         cmocka_unit_test(holds_meet_execs),
         cmocka_unit_test(data_lies_beyond_code),
-        cmocka_unit_test(pieces_leave_others_alone),
-        cmocka_unit_test(a_new_image_stands_and_takes_calls),
+        cmocka_unit_test(pieces_change_no_other_mapping),
+        cmocka_unit_test(calls_are_injected_into_a_new_image),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Processes that are let go for a while: what is known of them stays, what happens meanwhile is told
+/* Processes that are detached for a while: what is known of them is kept, what happens meanwhile is reported
  * later. */
 #include <errno.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@
 #include "helper_session.h"
 #include "trace_child.h"
 
-static int loosen(struct helper_session *tally, pid_t pid)
+static int detach(struct helper_session *tally, pid_t pid)
 {
     struct base_error error = {0};
     int result = BASE_EBUSY;
@@ -79,16 +79,17 @@ static void threads_keep_their_gs(void **state)
     helper_session_work_until(&tally, TRACE_CREATED, STEADY);
     assert_true(trace_child_tracers(pid) > 0);
     for (int i = 0; i < 20; i++) {
-        loosen(&tally, pid);
+        detach(&tally, pid);
         assert_int_equal(trace_child_tracers(pid), 0);
         assert_true(helper_session_beats());
         helper_session_must(helper_trace_reattach(&tally.helper, pid, &error), &error);
         assert_true(trace_child_tracers(pid) > 0);
     }
-    loosen(&tally, pid);
-    helper_session_must(helper_trace_detach(&tally.helper, pid, NULL, 0, &error), &error); /* is so already */
+    detach(&tally, pid);
+    helper_session_must(helper_trace_detach(&tally.helper, pid, NULL, 0, &error),
+                        &error); /* it is detached already */
     assert_true(helper_session_beats());
-    helper_session_hold(&tally, pid); /* takes it again as well */
+    helper_session_hold(&tally, pid); /* reattaches it as well */
     assert_true(trace_child_tracers(pid) > 0);
     helper_session_release(&tally, pid);
     struct trace_cost cost = cost_of(&tally, pid), all = cost_of(&tally, 0);
@@ -128,7 +129,7 @@ static void signals_do_not_stop_it(void **state)
     while (atomic_load(&helper_session_truth->signals) < 5)
         helper_session_nap_us(1000);
     assert_true(cost_of(&tally, pid).signals > 0);
-    loosen(&tally, pid);
+    detach(&tally, pid);
     uint64_t before = cost_of(&tally, pid).signals;
     unsigned received = atomic_load(&helper_session_truth->signals);
     while (atomic_load(&helper_session_truth->signals) < received + 20)
@@ -147,7 +148,7 @@ static void signals_do_not_stop_it(void **state)
 
 /* --- ends --- */
 
-static void *end_when_told(void *argument)
+static void *end_when_woken(void *argument)
 {
     helper_session_take_own();
     while (!atomic_load(&helper_session_truth->value))
@@ -158,7 +159,7 @@ static void *end_when_told(void *argument)
 static int one_that_ends(void)
 {
     pthread_t threads[2];
-    pthread_create(&threads[0], NULL, end_when_told, NULL);
+    pthread_create(&threads[0], NULL, end_when_woken, NULL);
     pthread_create(&threads[1], NULL, keep_looking, NULL);
     pthread_join(threads[0], NULL);
     atomic_store(&helper_session_truth->value, 2);
@@ -166,14 +167,14 @@ static int one_that_ends(void)
     return 5;
 }
 
-static void a_thread_that_ended_is_told_of_later(void **state)
+static void a_thread_that_ended_is_reported_later(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
     struct base_error error = {0};
     pid_t pid = helper_session_start(&tally, one_that_ends, 8);
     helper_session_work_until(&tally, TRACE_CREATED, 2);
-    loosen(&tally, pid);
+    detach(&tally, pid);
     atomic_store(&helper_session_truth->value, 1);
     while (atomic_load(&helper_session_truth->value) != 2)
         helper_session_work(&tally, 1);
@@ -189,14 +190,14 @@ static void a_thread_that_ended_is_told_of_later(void **state)
     helper_session_finish(&tally);
 }
 
-static void an_end_is_told_at_once(void **state)
+static void an_end_is_reported_at_once(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
     struct base_error error = {0};
     pid_t pid = helper_session_start(&tally, one_that_ends, 8);
     helper_session_work_until(&tally, TRACE_CREATED, 2);
-    loosen(&tally, pid);
+    detach(&tally, pid);
     kill(pid, SIGKILL);
     helper_session_work_until_ended(&tally, pid);
     assert_int_equal(tally.kinds[TRACE_EXITED], 3);
@@ -206,9 +207,9 @@ static void an_end_is_told_at_once(void **state)
     helper_session_finish(&tally);
 }
 
-/* --- what was not to happen --- */
+/* --- what the caller should prevent --- */
 
-static int born_unseen(void)
+static int created_unseen(void)
 {
     pthread_t thread;
     while (!atomic_load(&helper_session_truth->value))
@@ -218,12 +219,12 @@ static int born_unseen(void)
     return 6;
 }
 
-static void a_thread_born_meanwhile_is_a_stranger(void **state)
+static void a_thread_created_meanwhile_is_found(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
-    pid_t pid = helper_session_start(&tally, born_unseen, 8);
-    loosen(&tally, pid);
+    pid_t pid = helper_session_start(&tally, created_unseen, 8);
+    detach(&tally, pid);
     atomic_store(&helper_session_truth->value, 1);
     assert_true(helper_session_beats());
     helper_session_hold(&tally, pid);
@@ -257,7 +258,7 @@ static void another_image_is_an_end(void **state)
     struct helper_session tally = helper_session_begin();
     struct base_error error = {0};
     pid_t pid = helper_session_start(&tally, becomes_another, 8);
-    loosen(&tally, pid);
+    detach(&tally, pid);
     atomic_store(&helper_session_truth->value, 1);
     while (!runs_sleep(pid))
         helper_session_nap_us(1000);
@@ -273,7 +274,7 @@ static void another_image_is_an_end(void **state)
 
 static volatile uint64_t turns;
 
-/* Stands in its own code, or in a callee's with a return address to it. */
+/* Runs in its own code, or in a callee's with a return address to it. */
 __attribute__((noinline, noclone)) static int stay_here(void)
 {
     while (!atomic_load(&helper_session_truth->done))
@@ -281,7 +282,7 @@ __attribute__((noinline, noclone)) static int stay_here(void)
     return 13;
 }
 
-static void nobody_is_let_go_out_of_a_range(void **state)
+static void no_thread_in_a_range_is_detached(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
@@ -311,19 +312,19 @@ static void nobody_is_let_go_out_of_a_range(void **state)
 
 /* --- leaving, and the helper's end --- */
 
-static void leaving_is_nothing_to_do(void **state)
+static void a_detached_process_can_be_left(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
     struct base_error error = {0};
     pid_t pid = helper_session_start(&tally, helper_session_beat, 8);
-    loosen(&tally, pid);
+    detach(&tally, pid);
     helper_session_must(helper_trace_leave(&tally.helper, pid, &error), &error);
     assert_int_equal(trace_child_tracers(pid), 0);
     helper_session_follow(&tally, pid); /* and again */
     assert_true(trace_child_tracers(pid) > 0);
-    loosen(&tally, pid);
-    helper_session_follow(&tally, pid); /* of one that is loose: it is taken */
+    detach(&tally, pid);
+    helper_session_follow(&tally, pid); /* a detached process is reattached */
     assert_true(trace_child_tracers(pid) > 0);
     atomic_store(&helper_session_truth->done, 1);
     helper_session_work_until_ended(&tally, pid);
@@ -331,24 +332,24 @@ static void leaving_is_nothing_to_do(void **state)
     helper_session_finish(&tally);
 }
 
-static volatile uint64_t bye; /* every target has its own */
+static volatile uint64_t exit_word; /* every target has its own */
 
-static int wait_for_bye(void)
+static int wait_for_exit_write(void)
 {
-    while (!bye)
+    while (!exit_word)
         helper_session_nap_us(1000);
-    return bye == 77 ? 3 : 1;
+    return exit_word == 77 ? 3 : 1;
 }
 
-static void a_last_word_reaches_the_loose(void **state)
+static void a_write_at_exit_reaches_detached_processes(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
     struct base_error error = {0};
-    pid_t pid = helper_session_start(&tally, wait_for_bye, 8);
-    helper_session_must(helper_trace_write_at_exit(&tally.helper, pid, (uint64_t)(uintptr_t)&bye, 77, &error),
-                        &error);
-    loosen(&tally, pid);
+    pid_t pid = helper_session_start(&tally, wait_for_exit_write, 8);
+    helper_session_must(
+        helper_trace_write_at_exit(&tally.helper, pid, (uint64_t)(uintptr_t)&exit_word, 77, &error), &error);
+    detach(&tally, pid);
     helper_session_nap_us(5000);
     assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
     helper_session_finish(&tally);
@@ -360,13 +361,13 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_keep_their_gs),
         cmocka_unit_test(signals_do_not_stop_it),
-        cmocka_unit_test(a_thread_that_ended_is_told_of_later),
-        cmocka_unit_test(an_end_is_told_at_once),
-        cmocka_unit_test(a_thread_born_meanwhile_is_a_stranger),
+        cmocka_unit_test(a_thread_that_ended_is_reported_later),
+        cmocka_unit_test(an_end_is_reported_at_once),
+        cmocka_unit_test(a_thread_created_meanwhile_is_found),
         cmocka_unit_test(another_image_is_an_end),
-        cmocka_unit_test(nobody_is_let_go_out_of_a_range),
-        cmocka_unit_test(leaving_is_nothing_to_do),
-        cmocka_unit_test(a_last_word_reaches_the_loose),
+        cmocka_unit_test(no_thread_in_a_range_is_detached),
+        cmocka_unit_test(a_detached_process_can_be_left),
+        cmocka_unit_test(a_write_at_exit_reaches_detached_processes),
     };
     if (!helper_session_main(argc, argv))
         return 1;

@@ -1,5 +1,5 @@
 /* What is left when tally ends at any moment, when a target does, when a ptrace request fails (the linker
- * sends the helper's here: -Wl,--wrap=ptrace), and when a thread stands where code is to change. Figures at
+ * sends the helper's here: -Wl,--wrap=ptrace), and when a thread is where code is to change. Figures at
  * the end. */
 #include <errno.h>
 #include <fcntl.h>
@@ -97,30 +97,30 @@ static void calls_go_on_when_tally_ends_while_it_leaves(void **state)
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
-/* --- farewell --- */
+/* --- writes at exit --- */
 
-static volatile uint64_t bye; /* every target has its own */
+static volatile uint64_t exit_word; /* every target has its own */
 
-static int wait_for_bye(void)
+static int wait_for_exit_write(void)
 {
     int status;
     pid_t pid = fork();
-    while (!bye)
+    while (!exit_word)
         helper_session_nap_us(1000);
     if (pid == 0)
-        _exit(bye == 77 ? 3 : 1);
-    return bye == 77 && waitpid(pid, &status, 0) == pid ? 20 + WEXITSTATUS(status) : 1;
+        _exit(exit_word == 77 ? 3 : 1);
+    return exit_word == 77 && waitpid(pid, &status, 0) == pid ? 20 + WEXITSTATUS(status) : 1;
 }
 
-static void a_last_word_reaches_everybody(void **state)
+static void a_write_at_exit_reaches_every_process(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
     struct base_error error = {0};
-    pid_t pid = helper_session_fork(wait_for_bye);
+    pid_t pid = helper_session_fork(wait_for_exit_write);
     helper_session_follow(&tally, pid);
-    helper_session_must(helper_trace_write_at_exit(&tally.helper, pid, (uint64_t)(uintptr_t)&bye, 77, &error),
-                        &error);
+    helper_session_must(
+        helper_trace_write_at_exit(&tally.helper, pid, (uint64_t)(uintptr_t)&exit_word, 77, &error), &error);
     atomic_store(&helper_session_truth->go, true);
     helper_session_work_until(&tally, TRACE_FORK, 1);
     helper_session_nap_us(20000);
@@ -139,11 +139,11 @@ static int ends_at_once(void)
 static bool has_memory(pid_t pid)
 {
     uint64_t word = 0;
-    struct iovec local = {&word, sizeof word}, remote = {(void *)(uintptr_t)&bye, sizeof word};
+    struct iovec local = {&word, sizeof word}, remote = {(void *)(uintptr_t)&exit_word, sizeof word};
     return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)sizeof word;
 }
 
-static void an_ending_waits_until_it_was_looked_at(void **state)
+static void an_ending_waits_until_it_was_inspected(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
@@ -161,7 +161,7 @@ static void an_ending_waits_until_it_was_looked_at(void **state)
     helper_session_finish(&tally);
 }
 
-/* Threads' ends are not told so; children's are. Nobody answers, and all end all the same. */
+/* Threads' ends are not reported so; children's are. Without an answer all end all the same. */
 static void an_ending_does_not_wait_for_ever(void **state)
 {
     (void)state;
@@ -181,7 +181,7 @@ static void an_ending_does_not_wait_for_ever(void **state)
     helper_session_finish(&tally);
 }
 
-static void who_ends_can_be_held_left_and_killed(void **state)
+static void an_ending_process_can_be_held_left_and_killed(void **state)
 {
     (void)state;
     for (int way = 0; way < 3; way++) {
@@ -213,7 +213,7 @@ static void *sum_up(void *argument)
 }
 
 /* Threads, forks, vforks, execs; ends with a number that depends on all of them. */
-static int busy_family(void)
+static int busy_processes(void)
 {
     static char self[] = "/proc/self/exe", option[] = "--image";
     char *const image[] = {self, option, NULL};
@@ -241,13 +241,13 @@ static int busy_family(void)
     return sum;
 }
 
-static int family(void)
+static int process_tree(void)
 {
     pid_t pids[3];
     int sum = 0;
     for (int i = 0; i < 3; i++)
         if ((pids[i] = fork()) == 0)
-            _exit(busy_family());
+            _exit(busy_processes());
     for (int i = 0; i < 3; i++) {
         int status;
         if (waitpid(pids[i], &status, 0) != pids[i] || status != 48 << 8)
@@ -278,7 +278,7 @@ static void tally_is_killed_at_random_moments(void **state)
     unsigned seed = 4711, before_end = 0;
     for (int i = 0; i < 100; i++) {
         memset(helper_session_truth, 0, sizeof *helper_session_truth);
-        pid_t pid = helper_session_fork(family);
+        pid_t pid = helper_session_fork(process_tree);
         pid_t tally = fork();
         if (tally == 0)
             play_tally(pid, (unsigned)i);
@@ -311,7 +311,7 @@ static int fork_for_ever(void)
     }
 }
 
-/* A child whose creator was killed before it could announce it must not stand for ever. */
+/* A child whose creator was killed before it could announce it must not stay stopped for ever. */
 static void children_of_the_killed_go_on(void **state)
 {
     (void)state;
@@ -420,7 +420,7 @@ static void a_thread_steps_out_of_a_group(void **state)
     helper_session_finish(&tally);
 }
 
-static void who_sleeps_in_a_call_is_not_moved(void **state)
+static void a_thread_asleep_in_a_call_is_not_moved(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
@@ -453,15 +453,15 @@ static void who_sleeps_in_a_call_is_not_moved(void **state)
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
-/* --- numbers that come again: root may say which one is next --- */
+/* --- numbers that are used again: root may choose the next one --- */
 
 static bool ask_for_number(pid_t wanted)
 {
     int file = open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC);
-    bool asked = file >= 0 && dprintf(file, "%d", wanted - 1) > 0;
+    bool written = file >= 0 && dprintf(file, "%d", wanted - 1) > 0;
     if (file >= 0)
         close(file);
-    return asked;
+    return written;
 }
 
 /* A process, then a thread, then a process under one number; how often that number could be had. */
@@ -491,7 +491,7 @@ static int come_again(void)
     return again;
 }
 
-static void numbers_may_come_again(void **state)
+static void numbers_may_be_used_again(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
@@ -510,7 +510,7 @@ static void numbers_may_come_again(void **state)
     assert_int_equal(tally.kinds[TRACE_END], 22);
 }
 
-/* --- rights --- */
+/* --- privileges --- */
 
 static bool copy_with_rights(const char *path)
 {
@@ -523,7 +523,7 @@ static bool copy_with_rights(const char *path)
     return done;
 }
 
-/* In a process without privileges: 0 when the exec was told of as it should be. */
+/* In a process without privileges: 0 when the exec was reported as it should be. */
 static int follow_exec_of(const char *path, uint64_t wanted)
 {
     struct helper_session tally = {.batch = 1};
@@ -545,7 +545,7 @@ static int follow_exec_of(const char *path, uint64_t wanted)
     return helper_session_wait_for(pid) ? 4 : tally.kinds[TRACE_EXEC] == 1 && tally.flags == wanted ? 0 : 5;
 }
 
-static void lost_rights_are_told(void **state)
+static void lost_privileges_are_reported(void **state)
 {
     (void)state;
     char directory[] = "/tmp/tally-rights-XXXXXX", path[64];
@@ -570,7 +570,7 @@ static void lost_rights_are_told(void **state)
     rmdir(directory);
 }
 
-/* --- vfork before anybody looked --- */
+/* --- vfork before the process is followed --- */
 
 static int nap_in_vfork(void)
 {
@@ -615,7 +615,7 @@ static void a_vfork_child_from_before_is_followed_too(void **state)
 
 /* --- ptrace fails --- */
 
-static int small_family(void)
+static int small_processes(void)
 {
     int sum = 0, status;
     for (int i = 0; i < 2; i++) {
@@ -624,15 +624,15 @@ static int small_family(void)
             return 201; /* joined before the fork: a sanitizer's locks do not survive it */
         pid_t pid = fork();
         if (pid == 0)
-            _exit(busy_family() == 48 ? 0 : 1);
+            _exit(busy_processes() == 48 ? 0 : 1);
         raise(SIGCHLD);
         sum += waitpid(pid, &status, 0) == pid && status == 0;
     }
     return sum;
 }
 
-/* The target ends as it should, whatever was told. */
-static void meddle_with(pid_t pid, unsigned *refused)
+/* The target ends as it should, whatever was reported. */
+static void change_target(pid_t pid, unsigned *refused)
 {
     struct helper_session tally = {.batch = 4};
     assert_int_equal(helper_begin(&tally.helper, NULL), BASE_OK);
@@ -657,14 +657,14 @@ static void meddle_with(pid_t pid, unsigned *refused)
 }
 
 /* How many requests it took. `fail_at`: which of them fails; 0: none. */
-static unsigned follow_a_family(unsigned fail_at, int number, unsigned *refused)
+static unsigned follow_processes(unsigned fail_at, int number, unsigned *refused)
 {
     memset(helper_session_truth, 0, sizeof *helper_session_truth);
     faults->number = number;
     atomic_store(&faults->calls, 0);
     atomic_store(&faults->fail_at, fail_at);
-    pid_t pid = helper_session_fork(small_family);
-    meddle_with(pid, refused);
+    pid_t pid = helper_session_fork(small_processes);
+    change_target(pid, refused);
     assert_int_equal(atomic_load(&helper_session_truth->wrong), 0);
     return atomic_load(&faults->calls);
 }
@@ -673,10 +673,10 @@ static void every_request_fails_once(void **state)
 {
     (void)state;
     static const int numbers[] = {EIO, ESRCH, EPERM};
-    unsigned refused = 0, all = follow_a_family(0, 0, &refused), failed = 0;
+    unsigned refused = 0, all = follow_processes(0, 0, &refused), failed = 0;
     for (unsigned at = 1; at < all; at += at < 80 ? 1 : all / 60)
         for (int i = 0; i < 3; i++, failed++)
-            follow_a_family(at, numbers[i], &refused);
+            follow_processes(at, numbers[i], &refused);
     atomic_store(&faults->fail_at, 0);
     printf("# of %u requests %u failed one by one, three ways; %u processes were refused at first\n", all,
            failed / 3, refused);
@@ -740,7 +740,7 @@ static uint64_t cost_once(int (*function)(void), bool followed)
     return atomic_load(&helper_session_truth->value);
 }
 
-/* The least of some: what else the machine does is not ours. */
+/* The least of some, since the machine has other work. */
 static uint64_t cost_of(int (*function)(void), bool followed)
 {
     uint64_t least = UINT64_MAX;
@@ -798,17 +798,17 @@ int main(int argc, char **argv)
         return 1;
     faults = mmap(NULL, sizeof *faults, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_last_word_reaches_everybody),
+        cmocka_unit_test(a_write_at_exit_reaches_every_process),
         cmocka_unit_test(calls_go_on_when_tally_ends_while_it_leaves),
-        cmocka_unit_test(an_ending_waits_until_it_was_looked_at),
+        cmocka_unit_test(an_ending_waits_until_it_was_inspected),
         cmocka_unit_test(an_ending_does_not_wait_for_ever),
-        cmocka_unit_test(who_ends_can_be_held_left_and_killed),
+        cmocka_unit_test(an_ending_process_can_be_held_left_and_killed),
         cmocka_unit_test(tally_is_killed_at_random_moments),
         cmocka_unit_test(children_of_the_killed_go_on),
         cmocka_unit_test(a_thread_steps_out_of_a_group),
-        cmocka_unit_test(who_sleeps_in_a_call_is_not_moved),
-        cmocka_unit_test(numbers_may_come_again),
-        cmocka_unit_test(lost_rights_are_told),
+        cmocka_unit_test(a_thread_asleep_in_a_call_is_not_moved),
+        cmocka_unit_test(numbers_may_be_used_again),
+        cmocka_unit_test(lost_privileges_are_reported),
         cmocka_unit_test(a_vfork_child_from_before_is_followed_too),
         cmocka_unit_test(every_request_fails_once),
         cmocka_unit_test(figures),

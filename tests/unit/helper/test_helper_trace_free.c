@@ -1,5 +1,5 @@
-/* Programs that trace what they start: their children are let go, and nobody is stopped beside one that still
- * runs in a memory that is followed. */
+/* Programs that trace what they start: their children are detached, and no thread is stopped beside one that
+ * still runs in a followed address space. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 #include "helper_session.h"
 
-/* Follows `function`, whose children are to be let go, from before its first action. */
+/* Follows `function`, whose children are detached, from before its first action. */
 static pid_t start(struct helper_session *tally, int (*function)(void))
 {
     struct base_error error = {0};
@@ -36,8 +36,8 @@ static int end_of(pid_t pid)
                                            : 100 + WTERMSIG(status);
 }
 
-/* A process that starts one child, and fails if it cannot trace it, again and again: the child is told of once, as
- * one that was let go, and then no more. */
+/* A process that starts one child, and fails if it cannot trace it, again and again: the child is reported
+ * once, as detached, and then no more. */
 static void trace_many(int (*function)(void), enum trace_event_kind creation)
 {
     for (int i = 0; i < 50; i++) {
@@ -88,7 +88,7 @@ static int fork_one(void)
     return end_of(child);
 }
 
-static void a_forker_stands_until_its_child_was_left(void **state)
+static void a_forker_is_stopped_until_its_child_was_left(void **state)
 {
     (void)state;
     struct base_error error = {0};
@@ -104,7 +104,7 @@ static void a_forker_stands_until_its_child_was_left(void **state)
     helper_session_finish(&tally);
 }
 
-static void who_is_killed_before_it_was_left_keeps_nobody(void **state)
+static void a_child_killed_before_it_was_left_keeps_no_forker(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
@@ -117,8 +117,8 @@ static void who_is_killed_before_it_was_left_keeps_nobody(void **state)
     helper_session_finish(&tally);
 }
 
-/* Tally asked for nothing for so long that what it held goes on. */
-static void a_silent_tally_keeps_nobody(void **state)
+/* Tally sends no request for so long that what it held goes on. */
+static void a_silent_tally_keeps_no_forker(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
@@ -166,7 +166,7 @@ static int vfork_and_linger(void)
     return ended;
 }
 
-static void nobody_is_held_beside_a_vfork_child(void **state)
+static void no_thread_is_held_beside_a_vfork_child(void **state)
 {
     (void)state;
     struct base_error error = {0};
@@ -185,7 +185,7 @@ static void nobody_is_held_beside_a_vfork_child(void **state)
     helper_session_finish(&tally);
 }
 
-/* --- what is kept --- */
+/* --- what stays followed --- */
 
 static int make_a_thread(void)
 {
@@ -234,11 +234,11 @@ int main(int argc, char **argv)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fork_child_can_be_seized_at_once),
-        cmocka_unit_test(a_forker_stands_until_its_child_was_left),
-        cmocka_unit_test(who_is_killed_before_it_was_left_keeps_nobody),
-        cmocka_unit_test(a_silent_tally_keeps_nobody),
+        cmocka_unit_test(a_forker_is_stopped_until_its_child_was_left),
+        cmocka_unit_test(a_child_killed_before_it_was_left_keeps_no_forker),
+        cmocka_unit_test(a_silent_tally_keeps_no_forker),
         cmocka_unit_test(a_vfork_child_can_be_traced),
-        cmocka_unit_test(nobody_is_held_beside_a_vfork_child),
+        cmocka_unit_test(no_thread_is_held_beside_a_vfork_child),
         cmocka_unit_test(threads_stay_followed),
         cmocka_unit_test(another_image_has_its_children_followed),
     };

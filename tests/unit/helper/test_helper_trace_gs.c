@@ -1,4 +1,4 @@
-/* Gs bases of tally's that are taken back, beside those of the program itself. */
+/* Gs bases that tally gave are cleared, those of the program itself are not. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,8 @@ static uint64_t gs_of(struct helper_session *tally, pid_t pid, pid_t tid)
     return registers.gs_base;
 }
 
-/* The first and last address of the ranges are ours, those around them are not, nor is 0, whatever the ranges hold. */
+/* The first and last address of the ranges are ours, those around them are not, nor is 0, whatever the ranges
+ * hold. */
 static void only_ours_become_0(void **state)
 {
     (void)state;
@@ -61,7 +62,7 @@ static bool has_expected_gs(void)
     return helper_session_own_gs() == atomic_load(&helper_session_truth->value);
 }
 
-/* Parent and child have the same base, and tell whether it is what is expected in the end. */
+/* Parent and child have the same base, and report whether it is what is expected in the end. */
 static int vfork_child_waits(void)
 {
     int status;
@@ -94,7 +95,7 @@ static void take_back(bool ours)
     helper_session_finish(&tally);
 }
 
-static void who_sleeps_in_the_kernel_wakes_without_it(void **state)
+static void a_thread_asleep_in_the_kernel_wakes_without_it(void **state)
 {
     (void)state;
     take_back(true);
@@ -145,7 +146,7 @@ int main(int argc, char **argv)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_ours_become_0),
-        cmocka_unit_test(who_sleeps_in_the_kernel_wakes_without_it),
+        cmocka_unit_test(a_thread_asleep_in_the_kernel_wakes_without_it),
         cmocka_unit_test(none_is_given_after_keep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* What happens between birth and end, and ends, many processes, and what is refused. */
+/* What happens between creation and end, and ends, many processes, and what is refused. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -118,7 +118,7 @@ static void job_control_works(void **state)
         assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
         helper_session_nap_us(2000);
         unsigned long long before = atomic_load(&helper_session_truth->beats);
-        helper_session_hold(&tally, pid); /* held and let go, it stays stopped */
+        helper_session_hold(&tally, pid); /* held and released, it stays stopped */
         helper_session_release(&tally, pid);
         helper_session_nap_us(20000);
         helper_session_work(&tally, 0);
@@ -232,7 +232,7 @@ static int killed_by_itself(void)
     return 1;
 }
 
-static void ends_are_told_as_they_are(void **state)
+static void ends_are_reported_as_they_are(void **state)
 {
     (void)state;
     struct helper_session tally = helper_session_begin();
@@ -397,7 +397,7 @@ static void events_wait_for_a_slow_tally(void **state)
     (void)state;
     struct helper_session tally = helper_session_begin();
     pid_t pid = helper_session_start(&tally, helper_session_churn, 1500);
-    assert_int_equal(helper_session_wait_for(pid), 17 << 8); /* nobody reads, nobody waits */
+    assert_int_equal(helper_session_wait_for(pid), 17 << 8); /* events are not read, and no thread waits */
     helper_session_work_until_ended(&tally, pid);
     assert_int_equal(tally.kinds[TRACE_CREATED], 1000);
     assert_int_equal(tally.kinds[TRACE_EXITED], 1001);
@@ -488,7 +488,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_shell_works_as_ever),
         cmocka_unit_test(a_stopped_process_is_followed_and_left_stopped),
         cmocka_unit_test(its_own_traps_are_its_own),
-        cmocka_unit_test(ends_are_told_as_they_are),
+        cmocka_unit_test(ends_are_reported_as_they_are),
         cmocka_unit_test(a_target_is_killed_while_held),
         cmocka_unit_test(the_first_thread_may_end_first),
         cmocka_unit_test(one_helper_follows_twenty),

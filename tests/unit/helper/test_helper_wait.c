@@ -1,4 +1,4 @@
-/* helper_wait: children that end are what there is to be told. */
+/* helper_wait: the reports are those of children that end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #define HOUR_NS      UINT64_C(3600000000000)
 #define REST_MOST_NS UINT64_C(20000000)
 
-/* A child that has ended, and nobody has asked for. */
+/* A child that has ended, and has not been waited for. */
 static pid_t make_ended(void)
 {
     siginfo_t info;
@@ -27,7 +27,8 @@ static pid_t make_ended(void)
     return child;
 }
 
-/* A look at all has cost a quarter of an hour, and ended in the future: the rest lasts, however slow the machine is. */
+/* A waitpid(-1) has cost a quarter of an hour, and ended in the future: the rest lasts, however slow the
+ * machine is. */
 static struct helper_wait resting(void)
 {
     return (struct helper_wait){.cost = HOUR_NS / 4, .looked = base_clock_now() + HOUR_NS};
@@ -38,7 +39,7 @@ static struct helper_wait rested(void)
     return (struct helper_wait){.cost = HOUR_NS / 4};
 }
 
-static void all_are_looked_at_where_that_is_cheap(void **state)
+static void all_are_waited_for_where_that_is_cheap(void **state)
 {
     (void)state;
     struct helper_wait wait = {0};
@@ -51,7 +52,7 @@ static void all_are_looked_at_where_that_is_cheap(void **state)
     assert_int_equal(helper_wait_rest(&wait), 0);
 }
 
-static void those_heard_of_are_asked_for_else(void **state)
+static void else_only_the_likely_are_waited_for(void **state)
 {
     (void)state;
     struct helper_wait wait = resting();
@@ -61,7 +62,7 @@ static void those_heard_of_are_asked_for_else(void **state)
     helper_wait_expect(&wait, second);
     assert_int_equal(wait.next, 1);
     assert_int_equal(helper_wait_next(&wait, &status), second);
-    assert_int_equal(helper_wait_next(&wait, &status), 0); /* nobody's child any more */
+    assert_int_equal(helper_wait_next(&wait, &status), 0); /* no child any more */
     assert_in_range(helper_wait_rest(&wait), 1, HOUR_NS + REST_MOST_NS);
     wait.looked = 0; /* the rest is over */
     assert_int_equal(helper_wait_rest(&wait), 1);
@@ -70,7 +71,7 @@ static void those_heard_of_are_asked_for_else(void **state)
     assert_int_equal(helper_wait_rest(&wait), 0);
 }
 
-static void a_rest_is_short_however_dear_the_look(void **state)
+static void a_rest_is_short_whatever_waitpid_costs(void **state)
 {
     (void)state;
     static const uint64_t costs[] = {HOUR_NS / 4, REST_MOST_NS / 4, REST_MOST_NS / 4 + 1, UINT64_MAX / 2};
@@ -80,7 +81,7 @@ static void a_rest_is_short_however_dear_the_look(void **state)
     }
 }
 
-/* There is always one that was heard of and has something to tell. */
+/* There is always a likely one that has something to report. */
 static void the_others_have_their_turn(void **state)
 {
     (void)state;
@@ -93,12 +94,12 @@ static void the_others_have_their_turn(void **state)
         assert_true(published > 0);
     }
     assert_int_equal(published, other);
-    assert_in_range(before, 2, 99); /* and those that were heard of have theirs */
+    assert_in_range(before, 2, 99); /* and the likely ones have theirs */
     while (waitpid(-1, &status, 0) > 0)
         ;
 }
 
-static void who_was_told_is_asked_last(void **state)
+static void the_last_to_report_is_tried_last(void **state)
 {
     (void)state;
     struct helper_wait wait = resting();
@@ -107,7 +108,7 @@ static void who_was_told_is_asked_last(void **state)
     helper_wait_expect(&wait, first);
     helper_wait_expect(&wait, second);
     assert_int_equal(helper_wait_next(&wait, &status), first);
-    wait.answered[0] = third; /* as if the first had something again */
+    wait.likely[0] = third; /* as if the first had something again */
     assert_int_equal(helper_wait_next(&wait, &status), second);
     assert_int_equal(helper_wait_next(&wait, &status), third);
 }
@@ -119,7 +120,7 @@ static void the_oldest_are_forgotten(void **state)
     int status;
     pid_t child = make_ended();
     helper_wait_expect(&wait, child);
-    for (int i = 0; i < HELPER_WAIT_ANSWERED; i++)
+    for (int i = 0; i < HELPER_WAIT_LIKELY; i++)
         helper_wait_expect(&wait, INT32_MAX - i);
     assert_int_equal(helper_wait_next(&wait, &status), 0);
     helper_wait_expect(&wait, 0);
@@ -127,13 +128,13 @@ static void the_oldest_are_forgotten(void **state)
     assert_int_equal(helper_wait_next(&wait, &status), child);
 }
 
-/* Where one is as dear as all, all are looked at. */
+/* Where waiting for one costs as much as for all, all are waited for. */
 static void old_kernels_are_known(void **state)
 {
     (void)state;
     struct helper_wait wait = resting();
     int status;
-    wait.answered_cost = wait.cost / 2;
+    wait.likely_cost = wait.cost / 2;
     pid_t child = make_ended();
     assert_int_equal(helper_wait_next(&wait, &status), child);
 }
@@ -141,11 +142,11 @@ static void old_kernels_are_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_are_looked_at_where_that_is_cheap),
-        cmocka_unit_test(those_heard_of_are_asked_for_else),
-        cmocka_unit_test(a_rest_is_short_however_dear_the_look),
+        cmocka_unit_test(all_are_waited_for_where_that_is_cheap),
+        cmocka_unit_test(else_only_the_likely_are_waited_for),
+        cmocka_unit_test(a_rest_is_short_whatever_waitpid_costs),
         cmocka_unit_test(the_others_have_their_turn),
-        cmocka_unit_test(who_was_told_is_asked_last),
+        cmocka_unit_test(the_last_to_report_is_tried_last),
         cmocka_unit_test(the_oldest_are_forgotten),
         cmocka_unit_test(old_kernels_are_known),
     };

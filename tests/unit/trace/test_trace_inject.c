@@ -299,7 +299,7 @@ static void mappings_appear_and_vanish_in(struct trace_child *child, int rounds)
         assert_int_equal(trace_inject_map(&held.inject, address, size, PROT_READ, -1, NULL), BASE_EIO);
         memset(wanted, i, sizeof wanted);
         must(trace_memory_write(&held.memory, address + size - 64, wanted, 64, &error), &error);
-        must(trace_inject_protect(&held.inject, address, size, PROT_READ | PROT_EXEC, &error), &error);
+        must(trace_inject_wipe(&held.inject, address, size, &error), &error);
         must(trace_memory_read(&held.memory, address + size - 64, bytes, 64, &error), &error);
         assert_memory_equal(bytes, wanted, 64);
         assert_true(trace_child_mappings(child->pid) > before);

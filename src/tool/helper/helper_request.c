@@ -1,13 +1,13 @@
-#include "helper_ask.h"
+#include "helper_request.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base_array.h"
-#include "helper_trace.h"
+#include "trace_event.h"
 
-void helper_ask_free(struct helper_reply *reply)
+void helper_request_free(struct helper_reply *reply)
 {
     free(reply->bytes);
     if (reply->file >= 0)
@@ -15,9 +15,9 @@ void helper_ask_free(struct helper_reply *reply)
     *reply = (struct helper_reply){.file = -1};
 }
 
-/* Who looks for events is told that there was no memory for some: the command whose answer they came before
- * is not to blame. */
-static void queue(struct helper *helper, const struct helper_reply *reply)
+/* That there was no memory for some events is reported by helper_trace_next, not by the command whose answer
+ * they came before. */
+static void queue_events(struct helper *helper, const struct helper_reply *reply)
 {
     const char *bytes = reply->bytes;
     size_t count = bytes ? reply->message.size / sizeof *helper->events : 0;
@@ -39,7 +39,7 @@ static int fail_ended(struct base_error *error)
     return base_fail(error, BASE_EIO, "the helper process of tally that traces the program has ended");
 }
 
-int helper_ask_receive(struct helper *helper, struct helper_reply *reply, struct base_error *error)
+int helper_request_receive(struct helper *helper, struct helper_reply *reply, struct base_error *error)
 {
     *reply = (struct helper_reply){.file = -1};
     int received = helper_wire_receive(helper->socket, &reply->message, &reply->bytes, &reply->file);
@@ -47,13 +47,13 @@ int helper_ask_receive(struct helper *helper, struct helper_reply *reply, struct
         return fail_ended(error);
     if (reply->message.code != HELPER_EVENTS)
         return received ? base_fail(error, BASE_ENOMEM, "out of memory") : 0;
-    queue(helper, reply);
-    helper_ask_free(reply);
+    queue_events(helper, reply);
+    helper_request_free(reply);
     return 1;
 }
 
-int helper_ask(struct helper *helper, const struct helper_message *request, const void *bytes, int file,
-               struct helper_reply *reply, struct base_error *error)
+int helper_request(struct helper *helper, const struct helper_message *request, const void *bytes, int file,
+                   struct helper_reply *reply, struct base_error *error)
 {
     *reply = (struct helper_reply){.file = -1};
     if (request->size > HELPER_MOST)
@@ -62,34 +62,34 @@ int helper_ask(struct helper *helper, const struct helper_message *request, cons
         return fail_ended(error);
     int result = 1;
     while (result > 0)
-        result = helper_ask_receive(helper, reply, error);
+        result = helper_request_receive(helper, reply, error);
     if (result < 0)
         return result;
     int code = reply->message.code;
     if (code < 0) {
         base_fail(error, code, "%s", reply->bytes ? (const char *)reply->bytes : "no reason given");
-        helper_ask_free(reply);
+        helper_request_free(reply);
     }
     return code;
 }
 
-int helper_ask_values(struct helper *helper, struct helper_message *request, const void *bytes,
-                      struct base_error *error)
+int helper_request_values(struct helper *helper, struct helper_message *request, const void *bytes,
+                          struct base_error *error)
 {
     struct helper_reply reply;
-    int result = helper_ask(helper, request, bytes, -1, &reply, error);
+    int result = helper_request(helper, request, bytes, -1, &reply, error);
     if (result < 0)
         return result;
     memcpy(request->values, reply.message.values, sizeof request->values);
-    helper_ask_free(&reply);
+    helper_request_free(&reply);
     return result;
 }
 
-int helper_ask_bytes(struct helper *helper, const struct helper_message *request, void *bytes, size_t size,
-                     struct base_error *error)
+int helper_request_bytes(struct helper *helper, const struct helper_message *request, void *bytes,
+                         size_t size, struct base_error *error)
 {
     struct helper_reply reply;
-    int result = helper_ask(helper, request, NULL, -1, &reply, error);
+    int result = helper_request(helper, request, NULL, -1, &reply, error);
     if (result < 0)
         return result;
     if (reply.message.size != size)
@@ -97,11 +97,11 @@ int helper_ask_bytes(struct helper *helper, const struct helper_message *request
                            (unsigned long long)reply.message.size);
     else if (size)
         memcpy(bytes, reply.bytes, size);
-    helper_ask_free(&reply);
+    helper_request_free(&reply);
     return result;
 }
 
-void helper_ask_stopped(const struct helper_message *message, struct helper_stopped *result)
+void helper_request_stopped(const struct helper_message *message, struct helper_stopped *result)
 {
     if (result)
         *result = (struct helper_stopped){message->values[0], message->values[1], message->values[2],
