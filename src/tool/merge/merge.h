@@ -1,4 +1,4 @@
-/* merge.h - several recordings in one profile, each told apart by the origin of its processes.
+/* merge.h - several recordings in one profile, each distinguished by the origin of its processes.
  *
  * What is the same becomes one: counters by name (unit and kind must agree), images by build-id, functions,
  * addresses, nodes of the tree, edges. Figures are added cell by cell, and since no two recordings share a

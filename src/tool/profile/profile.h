@@ -155,7 +155,7 @@ enum profile_coverage_kind {
     PROFILE_COVERAGE_INDIRECT,  /* of these, those through a register or memory */
     PROFILE_COVERAGE_FUNCTIONS, /* functions that somebody can call; those whose every call is counted */
     PROFILE_COVERAGE_TAKEN,     /* functions called by address; those with a hook at their entry */
-    PROFILE_COVERAGE_LISTED,    /* functions told to profile_set_uncovered; those it kept. Set by it alone */
+    PROFILE_COVERAGE_LISTED,    /* functions given to profile_set_uncovered; those it kept. Set by it alone */
     PROFILE_COVERAGE_KINDS,
 };
 
@@ -334,7 +334,7 @@ void profile_set_left(struct profile *profile, uint32_t image, uint32_t code, co
                       uint64_t count);
 /* A function whose calls are not all counted: `address` of the image, `name` as reports show it (NULL: none),
  * `reason` a sentence. The first PROFILE_UNCOVERED_MOST of an image are kept, in the order in which they are
- * told; how many there are in all is PROFILE_COVERAGE_LISTED. */
+ * given; how many there are in all is PROFILE_COVERAGE_LISTED. */
 void profile_set_uncovered(struct profile *profile, uint32_t image, uint64_t address, const char *name,
                            const char *reason);
 
