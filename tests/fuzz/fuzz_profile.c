@@ -20,8 +20,8 @@
 #include "base_map.h"
 #include "export.h"
 #include "fuzz_file.h"
+#include "merge.h"
 #include "profile.h"
-#include "profile_merge.h"
 #include "profile_period.h"
 #include "profile_store.h"
 #include "profile_timeline.h"
@@ -119,9 +119,9 @@ static bool try_merge(const struct profile *profile, const char *path)
     struct base_error error = {0};
     int result = BASE_OK;
     for (int i = 0; i < 2 && result == BASE_OK; i++)
-        result = profile_merge_add(into, profile, path, &error);
+        result = merge_add(into, profile, path, &error);
     if (result == BASE_OK)
-        result = profile_merge_finish(into, &error);
+        result = merge_finish(into, &error);
     bool good = result == BASE_OK ? profile_check(into, &error) == BASE_OK : error.text[0];
     profile_free(into);
     return good;

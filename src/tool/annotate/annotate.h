@@ -1,5 +1,5 @@
-/* annotate.h - the views that read the files behind a profile: its hottest loops, and one function line by line.
- * Context: tool. */
+/* annotate.h - the views that read the files behind a profile: its hottest loops, and one function line by
+ * line. Context: tool. */
 #ifndef ANNOTATE_H
 #define ANNOTATE_H
 

@@ -1,5 +1,5 @@
-/* annotate_columns.h - the columns before a line or an instruction, and texts cut to what is left of the terminal.
- * Private to src/tool/annotate. Context: tool. */
+/* annotate_columns.h - the columns before a line or an instruction, and texts cut to what is left of the
+ * terminal. Private to src/tool/annotate. Context: tool. */
 #ifndef ANNOTATE_COLUMNS_H
 #define ANNOTATE_COLUMNS_H
 

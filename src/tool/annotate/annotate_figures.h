@@ -1,8 +1,8 @@
-/* annotate_figures.h - what the files that print one function share: its lines, instructions and loops with their
- * figures. Private to src/tool/annotate.
+/* annotate_figures.h - what the files that print one function share: its lines, instructions and loops
+ * with their figures. Private to src/tool/annotate.
  *
- * Lines form a tree: the function's own lines, and under each the lines of what was inlined there, level by
- * level. A line's figures include those of the lines under it. Lines, instructions and loops are places
+ * Lines form a tree: the function's own lines, and under each the lines of what was inlined there, level
+ * by level. A line's figures include those of the lines under it. Lines, instructions and loops are places
  * (annotate_places.h), in this order: lines 1 .. line_count - 1, then instructions, then loops. Context:
  * tool. */
 #ifndef ANNOTATE_FIGURES_H

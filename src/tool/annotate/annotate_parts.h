@@ -1,4 +1,5 @@
-/* annotate_parts.h - the parts that one function is printed in. Private to src/tool/annotate. Context: tool. */
+/* annotate_parts.h - the parts that one function is printed in. Private to src/tool/annotate. Context:
+ * tool. */
 #ifndef ANNOTATE_PARTS_H
 #define ANNOTATE_PARTS_H
 

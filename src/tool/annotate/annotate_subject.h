@@ -18,12 +18,12 @@ struct annotate_subject {
     uint64_t start, end;
     bool generated; /* by name, as generated code moves */
     struct view_figure self, total;
-    struct base_text
-        apart; /* pieces the compiler put elsewhere, with their shares: "f.cold (1.2 %)"; or nothing */
+    /* Pieces the compiler put elsewhere, with their shares: "f.cold (1.2 %)"; or nothing. */
+    struct base_text apart;
 };
 
-/* BASE_EUSAGE with a message that lists what there is: none fits, or several do. annotate_subject_free is right
- * in any case. */
+/* BASE_EUSAGE with a message that lists what there is: none fits, or several do. annotate_subject_free is
+ * right in any case. */
 int annotate_subject_find(struct view_context *context, struct annotate_subject *subject);
 void annotate_subject_free(struct annotate_subject *subject);
 

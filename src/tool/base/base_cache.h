@@ -1,9 +1,9 @@
 /* base_cache.h - a directory of files that are made once, kept, and mapped the next time.
  *
  * Nothing in a cache is worth failing for: what cannot be read is made anew, what cannot be written is not
- * kept. Several kinds of files share one directory, each with its suffix and its limit. Readers must prove what
- * they map: whoever made the file may have been another version, or the disk full. Context: tool, one thread
- * a cache; several processes at once. */
+ * kept. Several kinds of files share one directory, each with its suffix and its limit. Readers must prove
+ * what they map: whoever made the file may have been another version, or the disk full. Context: tool, one
+ * thread a cache; several processes at once. */
 #ifndef BASE_CACHE_H
 #define BASE_CACHE_H
 
@@ -21,9 +21,9 @@ struct base_cache_kind {
 
 struct base_cache;
 
-/* `directory` NULL: a cache that keeps nothing. The directory is made (0700) when missing; one that belongs to
- * another user, or that others may write, is not used: then *cache keeps nothing and `error` (if given) holds
- * the reason while the result is still BASE_OK. */
+/* `directory` NULL: a cache that keeps nothing. The directory is made (0700) when missing; one that
+ * belongs to another user, or that others may write, is not used: then *cache keeps nothing and `error`
+ * (if given) holds the reason while the result is still BASE_OK. */
 int base_cache_open(const char *directory, const struct base_cache_kind *kind, struct base_cache **cache,
                     struct base_error *error);
 void base_cache_close(struct base_cache *cache);

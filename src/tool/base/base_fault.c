@@ -1,5 +1,6 @@
-/* The handler makes one system call, and keeps nothing: it needs no list of mappings, because no other memory of ours has addresses
- * without bytes behind them. What is no such fault, or cannot be mended, is raised again by the same instruction, with the default action. */
+/* The handler makes one system call, and keeps nothing: it needs no list of mappings, because no other
+ * memory of ours has addresses without bytes behind them. What is no such fault, or cannot be mended, is
+ * raised again by the same instruction, with the default action. */
 #include "base_fault.h"
 
 #include <errno.h>

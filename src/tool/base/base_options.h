@@ -18,8 +18,7 @@
  * Understood: --name=VALUE, --name VALUE, -x VALUE, -xVALUE, -x=VALUE not (the value would be "=VALUE"),
  * bundled flags (-ab), "--" ends the options. A value that is optional (--name[=VALUE]) is only ever taken
  * behind "=". A lone "-" is an argument. Long names cannot be shortened: a script must not break when an
- * option is added.
- * --help and -h are understood everywhere and need no entry.
+ * option is added. --help and -h are understood everywhere and need no entry.
  *
  * Nothing is printed here. Context: tool. */
 #ifndef BASE_OPTIONS_H
@@ -40,7 +39,7 @@ enum base_option_kind { /* what it takes, and the type of the member at `offset`
                         BASE_OPTION_SET,  /* takes nothing; int, becomes `value` (--flat, --graph: one member,
                                              several options, which exclude each other) */
                         BASE_OPTION_TEXT, /* const char *: points into argv */
-                        BASE_OPTION_FILE, /* likewise, the name of a file that is written; no stream: - is refused */
+                        BASE_OPTION_FILE, /* likewise, of a file that is written; - is refused */
                         BASE_OPTION_NUMBER,   /* uint64_t: a whole number, minimum..maximum */
                         BASE_OPTION_REAL,     /* double, minimum..maximum */
                         BASE_OPTION_DURATION, /* uint64_t, ns: base_options_read_duration; minimum, maximum in

@@ -29,8 +29,9 @@ bool base_terminal_redraws(int descriptor);
  * as in most containers, terminals do. */
 bool base_terminal_utf8(void);
 
-/* An open file of our own for what is at the other end, a terminal: a write to it never waits (EAGAIN), not for a terminal that is
- * stopped (Ctrl-S) and not for others who write there, whose own open files stay as they are. The caller's; -1: there is none. */
+/* An open file of our own for what is at the other end, a terminal: a write to it never waits (EAGAIN),
+ * not for a terminal that is stopped (Ctrl-S) and not for others who write there, whose own open files
+ * stay as they are. The caller's; -1: there is none. */
 int base_terminal_open(int descriptor);
 
 /* Are we in its foreground? A background job must not draw. True for what is no terminal. */

@@ -4,8 +4,8 @@
 
 #include "base_text.h"
 
-/* Appends words from column `column` on, with line breaks where they would pass `width` (0: nowhere) and `indent`
- * blanks after each. A percent sign, or a unit, stays with its number. No line break at the end. */
+/* Appends words from column `column` on, with line breaks where they would pass `width` (0: nowhere) and
+ * `indent` blanks after each. A percent sign, or a unit, stays with its number. No line break at the end. */
 void base_wrap(struct base_text *out, const char *words, unsigned column, unsigned indent, unsigned width);
 
 #endif

@@ -26,8 +26,8 @@ cli_command cmd_detach;
 cli_command cmd_merge;
 cli_command cmd_candidates, cmd_doctor, cmd_list, cmd_query, cmd_record, cmd_report;
 
-/* Prints "tally: MESSAGE\n" to standard error in one write, whatever it says in one line (on a terminal, broken
- * between words where it is longer than that): control characters (of file names, say) become '?'. */
+/* Prints "tally: MESSAGE\n" to standard error in one write, whatever it says in one line (on a terminal,
+ * broken between words where it is longer than that): control characters (of file names, say) become '?'. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Says what went wrong and returns CLI_FAILED. cli_fail_command puts the command's name in front ("report"

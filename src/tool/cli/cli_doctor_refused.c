@@ -1,5 +1,5 @@
-/* System calls that a filter may refuse, as those of containers do: each is tried, harmlessly and on this process. perf_event_open, bpf and
- * ptrace have checks of their own. */
+/* System calls that a filter may refuse, as those of containers do: each is tried, harmlessly and on this
+ * process. perf_event_open, bpf and ptrace have checks of their own. */
 #include <errno.h>
 #include <linux/kcmp.h>
 #include <signal.h>

@@ -17,8 +17,8 @@ struct cli_file {
     int number;             /* errno of the write that failed, 0 */
 };
 
-/* Refuses directories, and Tally profiles: `profile` of these is named as the one that is being read. Symbolic
- * links are followed. On success cli_file_finish ends it. */
+/* Refuses directories, and Tally profiles: `profile` of these is named as the one that is being read.
+ * Symbolic links are followed. On success cli_file_finish ends it. */
 int cli_file_begin(struct cli_file *file, const char *path, const char *profile, struct base_error *error);
 
 /* The form of a sink: `context` is the struct cli_file. */

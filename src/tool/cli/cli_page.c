@@ -100,11 +100,19 @@ static struct hot *find_hot(const struct profile *profile, const struct view_sel
     return list;
 }
 
+/* What a page is made of. */
+struct page_source {
+    const struct profile *profile;
+    const struct view_options *options;
+    const struct cli_page_request *request;
+};
+
 /* By its address: names may be those of several. */
-static int add_annotated(struct cli_page *page, struct base_json *index, const struct profile *profile,
-                         const struct view_options *options, const struct cli_page_request *request,
+static int add_annotated(struct cli_page *page, struct base_json *index, const struct page_source *source,
                          uint32_t function, struct base_error *error)
 {
+    const struct profile *profile = source->profile;
+    const struct cli_page_request *request = source->request;
     const struct profile_function *item = &profile->functions[function];
     const char *image = profile_text(profile, profile->images[item->image].name);
     char part[32];
@@ -113,7 +121,7 @@ static int add_annotated(struct cli_page *page, struct base_json *index, const s
         return no_memory(error);
     struct view_annotation annotation = {
         .function = place, .assembly = true, .maps = request->maps.items, .map_count = request->maps.count};
-    struct view_options view = *options;
+    struct view_options view = *source->options;
     view.view = VIEW_ANNOTATE;
     view.part.image = NULL;
     view.annotation = &annotation;
@@ -130,18 +138,18 @@ static int add_annotated(struct cli_page *page, struct base_json *index, const s
     return code;
 }
 
-static int annotate_hot(struct cli_page *page, const struct profile *profile,
-                        const struct view_options *options, const struct cli_page_request *request,
-                        const struct hot *hot, size_t count, struct base_error *error)
+static int annotate_hot(struct cli_page *page, const struct page_source *source, const struct hot *hot,
+                        size_t count, struct base_error *error)
 {
     struct base_text text = {0};
     struct base_json index = {.out = &text, .lines = 2};
     int code = 0;
-    size_t most = request->annotated == UINT64_MAX ? CLI_PAGE_ANNOTATED : (size_t)request->annotated;
+    uint64_t wanted = source->request->annotated;
+    size_t most = wanted == UINT64_MAX ? CLI_PAGE_ANNOTATED : (size_t)wanted;
     base_json_begin(&index, NULL, '{');
     base_json_begin(&index, "functions", '[');
     for (size_t i = 0, done = 0; code >= 0 && i < count && done < most; i++) {
-        code = add_annotated(page, &index, profile, options, request, hot[i].function, error);
+        code = add_annotated(page, &index, source, hot[i].function, error);
         done += code > 0;
     }
     base_json_end(&index, ']');
@@ -161,7 +169,8 @@ static int add_hot(struct cli_page *page, const struct profile *profile, const s
         return BASE_OK; /* no counter: nothing is hot */
     size_t count = 0;
     struct hot *hot = find_hot(profile, &selection, &count);
-    int code = hot ? annotate_hot(page, profile, options, request, hot, count, error) : no_memory(error);
+    int code = hot ? annotate_hot(page, &(struct page_source){profile, options, request}, hot, count, error)
+                   : no_memory(error);
     free(hot);
     view_select_free(&selection);
     return code;
@@ -180,7 +189,7 @@ static int add_difference(struct cli_page *page, const struct profile *profile,
                                 .fail_above = -1,
                                 .json = true};
     struct base_text text = {0};
-    int code = diff_print(runs, 2, 1, &view, NULL, &text, error);
+    int code = diff_print(&(struct diff_sides){runs, 2, 1}, &view, NULL, &text, error);
     if (code >= 0)
         code = page_add(page, "diff", &text, error);
     base_text_free(&text);

@@ -1,8 +1,8 @@
 /* cli_record_check.c - which options of tally record go together: one table. */
 #include "cli_record_request.h"
 
-/* What a request has, a bit each. Of several options that break one rule the message names that with the lowest
- * bit. */
+/* What a request has, a bit each. Of several options that break one rule the message names that with the
+ * lowest bit. */
 enum {
     HAS_FREQUENCY = 1 << 0,
     HAS_TIME_USER = 1 << 1,

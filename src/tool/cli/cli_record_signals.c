@@ -32,7 +32,8 @@ int cli_record_take_signals(sigset_t *before, int *file, struct base_error *erro
     return BASE_OK;
 }
 
-/* Stops Tally itself as the default action would, until SIGCONT; nothing that is recorded waits for it meanwhile. */
+/* Stops Tally itself as the default action would, until SIGCONT; nothing that is recorded waits for it
+ * meanwhile. */
 static void stop_self(struct cli_record_recorder *recorder)
 {
     cli_record_clear_line(recorder);

@@ -10,8 +10,8 @@
 
 enum { STATUS_COLUMNS = 78 };
 
-/* A terminal that is stopped (Ctrl-S), or whose other end does not read, would stop us, and processes wait for our answers. What
- * cannot be polled is written to. */
+/* A terminal that is stopped (Ctrl-S), or whose other end does not read, would stop us, and processes wait
+ * for our answers. What cannot be polled is written to. */
 bool cli_record_may_say(void)
 {
     struct pollfd file = {.fd = STDERR_FILENO, .events = POLLOUT};

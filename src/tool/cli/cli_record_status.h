@@ -1,5 +1,5 @@
-/* cli_record_status.h - what tally record says while it records: one line of status, where it can be redrawn, and
- * notices. Context: tool, one thread. */
+/* cli_record_status.h - what tally record says while it records: one line of status, where it can be
+ * redrawn, and notices. Context: tool, one thread. */
 #ifndef CLI_RECORD_STATUS_H
 #define CLI_RECORD_STATUS_H
 

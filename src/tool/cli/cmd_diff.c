@@ -209,7 +209,8 @@ static int diff_show(const struct runs *runs, const struct diff_request *request
     };
     struct base_text text = {0};
     cli_progress_show(progress, "comparing", 0, 0);
-    int code = diff_print(runs->items, runs->count, runs->old_count, &options, gate, &text, error);
+    int code = diff_print(&(struct diff_sides){runs->items, runs->count, runs->old_count}, &options, gate,
+                          &text, error);
     cli_progress_end(progress);
     int status = code < 0 ? cli_fail(error) : cli_pager_show(&text, request->pager && !request->json);
     base_text_free(&text);

@@ -11,7 +11,7 @@
 #include "cli_output.h"
 #include "cli_profile.h"
 #include "cli_progress.h"
-#include "profile_merge.h"
+#include "merge.h"
 #include "profile_store.h"
 #include "view_text.h"
 
@@ -103,13 +103,13 @@ static int merge_check(const struct merge_request *request, const struct base_op
 }
 
 /* Names are looked for now: where the merged profile is read, files may be others. */
-static int merge_add(struct profile *into, const char *file, bool debuginfod, struct base_error *error)
+static int merge_add_file(struct profile *into, const char *file, bool debuginfod, struct base_error *error)
 {
     struct profile *from = NULL;
     int result = cli_profile_load(file, false, debuginfod, &from, error);
     if (result < 0)
         return result;
-    result = profile_merge_add(into, from, file, error);
+    result = merge_add(into, from, file, error);
     profile_free(from);
     return result < 0 ? base_fail_context(error, result, "%s", file) : BASE_OK;
 }
@@ -121,10 +121,10 @@ static int add_all(struct profile *into, const struct merge_request *request,
     int result = BASE_OK;
     for (int i = 0; result == BASE_OK && i < rest->count; i++) {
         cli_progress_show(&progress, "merging", (size_t)i, (size_t)rest->count);
-        result = merge_add(into, rest->arguments[i], request->debuginfod, error);
+        result = merge_add_file(into, rest->arguments[i], request->debuginfod, error);
     }
     cli_progress_end(&progress);
-    return result == BASE_OK ? profile_merge_finish(into, error) : result;
+    return result == BASE_OK ? merge_finish(into, error) : result;
 }
 
 /* --- what was merged --- */

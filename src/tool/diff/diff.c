@@ -292,17 +292,17 @@ static void release(struct diff *diff)
     free(diff->order);
 }
 
-int diff_print(const struct diff_run *runs, size_t count, size_t old_count,
-               const struct diff_options *options, struct diff_gate *gate, struct base_text *out,
-               struct base_error *error)
+int diff_print(const struct diff_sides *sides, const struct diff_options *options, struct diff_gate *gate,
+               struct base_text *out, struct base_error *error)
 {
     struct diff_options own = *options;
+    size_t count = sides->count;
     if (own.width && own.width < NARROWEST_TERMINAL)
         own.width = NARROWEST_TERMINAL;
     struct diff diff = {.options = &own,
-                        .runs = runs,
+                        .runs = sides->runs,
                         .run_count = count,
-                        .old_count = old_count,
+                        .old_count = sides->old_count,
                         .out = out,
                         .error = error,
                         .selections = calloc(count, sizeof *diff.selections),

@@ -40,8 +40,8 @@ enum diff_view {
 
 struct diff_options {
     enum diff_view view;
-    const char
-        *counter; /* NULL: time.cpu, or the first that all have; PROFILE_CALLS: exact calls, by function */
+    /* NULL: time.cpu, or the first that all have; PROFILE_CALLS: exact calls, by function */
+    const char *counter;
     struct view_part part; /* of each run: shares are of that part. Of exact calls there is no `cpus` */
     bool total;            /* of functions: with all they call */
     bool significant;      /* only rows that changed beyond noise */
@@ -58,12 +58,17 @@ struct diff_gate {
     struct base_text names; /* "work (+16.2 %), parse (new)"; the caller frees it */
 };
 
-/* runs[0 .. old_count - 1] is the old side, the rest the new one; both have one at least. Appends text or one
+/* runs[0 .. old_count - 1] is the old side, the rest the new one; both have one at least. */
+struct diff_sides {
+    const struct diff_run *runs;
+    size_t count, old_count;
+};
+
+/* Appends text or one
  * JSON document whose members doc/man/tally-diff.1 names; nothing on failure. Sides that cannot be compared
  * (no such counter, other counters, nothing in common) are BASE_EUSAGE with the reason. `gate` may be
  * NULL. */
-int diff_print(const struct diff_run *runs, size_t count, size_t old_count,
-               const struct diff_options *options, struct diff_gate *gate, struct base_text *out,
-               struct base_error *error);
+int diff_print(const struct diff_sides *sides, const struct diff_options *options, struct diff_gate *gate,
+               struct base_text *out, struct base_error *error);
 
 #endif

@@ -8,7 +8,7 @@
  * Functions are the same when their names are, in the same image, without what compilers and linkers append:
  * parts and clones of a function (.cold, .part.0, .constprop.1, .isra.0, .lto_priv.2, .llvm.123) count as the
  * function, and symbol versions (@@GLIBC_2.34) are cut. Functions of one name (static ones) are one: a
- * profile holds only those that were met, and their addresses moved, so which is which cannot be told. A
+ * profile holds only those that were met, and their addresses moved, so which is which is not known. A
  * function without a symbol is named by where it begins; that is the same function only in the same build of
  * its image. In another all such functions are one, and so are always single addresses outside any function.
  *

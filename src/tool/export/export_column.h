@@ -1,4 +1,5 @@
-/* export_column.h - what formats with several figures a stack call each of them. Private to this room. Context: tool. */
+/* export_column.h - what formats with several figures a stack call each of them. Private to this room.
+ * Context: tool. */
 #ifndef EXPORT_COLUMN_H
 #define EXPORT_COLUMN_H
 

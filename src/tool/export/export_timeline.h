@@ -1,6 +1,6 @@
 /* export_timeline.h - when samples were taken, as far as the page shows it: how many of a thread's were at a
  * node in one step of time. Steps are as long as they must be for the whole to stay small: a recording of a
- * minute has every sample at its place, one of a day is told in seconds. Where stacks are so many that hardly
+ * minute has every sample at its place, one of a day is resolved to seconds. Where stacks are so many that hardly
  * two samples meet in a step, a thousand steps are worth more slots.
  *
  * Steps begin with the recording; of merged profiles, with each of them. Context: tool. */

@@ -6,12 +6,12 @@
  *   folded        one line a stack: `a;b;c 12`
  *
  * A profile that was imported is like one that was recorded: reports need not know. What the file does not
- * say is not made up: a counter without numbers of samples has no intervals (`exact`, and the profile's meta
- * `imported` says how that is meant), and whatever was left out is told in its meta `import_notice`.
+ * say is not made up: a counter without numbers of samples has no intervals (`exact`, and the profile's
+ * meta `imported` says how that is meant), and whatever was left out is said in its meta `import_notice`.
  *
- * Files come from untrusted sources: every number in them is checked. A file that ends early gives what was read
- * until then, with a notice, where the format allows it (perf.data, gperftools), an error otherwise. Context:
- * tool, one thread. */
+ * Files come from untrusted sources: every number in them is checked. A file that ends early gives what
+ * was read until then, with a notice, where the format allows it (perf.data, gperftools), an error
+ * otherwise. Context: tool, one thread. */
 #ifndef IMPORT_H
 #define IMPORT_H
 

@@ -21,12 +21,13 @@ enum { IMPORT_FILE_UNPACKED_MOST = 1 << 30 }; /* bytes that a packed file may co
 
 /* `path` NULL: standard input. Nothing to close on failure. */
 int import_file_open(const char *path, struct import_file *file, struct base_error *error);
-/* BASE_EIO: it became shorter while it was read, and what lay behind its end was taken for zeros (base_fault.h). */
+/* BASE_EIO: it became shorter while it was read, and what lay behind its end was taken for zeros
+ * (base_fault.h). */
 int import_file_check(const struct import_file *file, struct base_error *error);
 void import_file_close(struct import_file *file);
 
-/* Unpacks gzip. The caller frees *unpacked; nothing to free on failure. BASE_EFORMAT: corrupt, truncated or too
- * large. */
+/* Unpacks gzip. The caller frees *unpacked; nothing to free on failure. BASE_EFORMAT: corrupt, truncated
+ * or too large. */
 int import_file_unpack(const uint8_t *bytes, size_t size, uint8_t **unpacked, size_t *length,
                        struct base_error *error);
 

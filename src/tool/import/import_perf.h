@@ -50,7 +50,7 @@ struct import_perf {
     struct base_map event_of; /* id -> index */
     struct import_perf_build_id *build_ids;
     size_t build_id_count, build_id_capacity;
-    char *hostname, *release, *machine, *command; /* NULL: not told */
+    char *hostname, *release, *machine, *command; /* NULL: not known */
     struct import_perf_place *places;             /* in order of time when all are read */
     size_t place_count, place_capacity;
     struct base_text unpacked; /* records that were compressed */

@@ -104,7 +104,7 @@ static void read_events(struct import_perf *perf, struct cursor cursor)
 
 /* --- build-ids --- */
 
-/* A record: process, build-id, path. Its size is told where the flag says so; else it is the usual one. */
+/* A record: process, build-id, path. It has its size where the flag says so; else it is the usual one. */
 void import_perf_add_build_id(struct import_perf *perf, const struct perf_event_header *header)
 {
     struct cursor cursor = {(const uint8_t *)(header + 1), (const uint8_t *)header + header->size, false};

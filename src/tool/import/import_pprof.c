@@ -2,13 +2,15 @@
  *
  * 1. Everything but samples is read first: fields come in any order, and samples name the rest by number
  *    (import_pprof_tables.c).
- * 2. Sample types become counters (import_pprof_counters.c). One that counts samples ("samples", or "NAME.samples" for
- *    one counter of several) is no counter but says how many samples stand behind the figures of another: of the type
- *    that the period is of, else of the next. Without it a counter has no intervals.
- * 3. Locations become addresses when a sample has them: of the image, if there is a mapping (import_pprof_places.c).
- *    Names are those of the file; what has none is looked for in the image, as after recording.
- * 4. Samples become cells (import_pprof_samples.c). Labels that name a process or a thread make those; others are left
- *    out, and named in a notice.
+ * 2. Sample types become counters (import_pprof_counters.c). One that counts samples ("samples", or
+ *    "NAME.samples" for one counter of several) is no counter but says how many samples stand behind the
+ *    figures of another: of the type that the period is of, else of the next. Without it a counter has no
+ *    intervals.
+ * 3. Locations become addresses when a sample has them: of the image, if there is a mapping
+ *    (import_pprof_places.c). Names are those of the file; what has none is looked for in the image, as
+ *    after recording.
+ * 4. Samples become cells (import_pprof_samples.c). Labels that name a process or a thread make those;
+ *    others are left out, and named in a notice.
  *
  * What tally export writes comes back as it was: marks, exact calls, losses. */
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* import_pprof_notes.c - what was recorded: comments, losses that tally export wrote, and what had to be left out. */
+/* import_pprof_notes.c - what was recorded: comments, losses that tally export wrote, and what had to be
+ * left out. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -140,7 +140,8 @@ static uint32_t make_address(struct import_pprof *pprof, const struct import_ppr
     uint32_t made = profile_address(pprof->profile, image, address);
     if (!made || (callee && pprof->profile->addresses[made].function))
         return made; /* of a callee only the function is known, not what is inlined where it begins */
-    return import_stack_name(pprof->profile, made, function, start, end, levels, count - 1);
+    return import_stack_name(pprof->profile, made,
+                             &(struct import_stack_naming){function, levels, count - 1, start, end});
 }
 
 uint32_t import_pprof_address(struct import_pprof *pprof, uint64_t id, bool callee)

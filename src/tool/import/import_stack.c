@@ -100,19 +100,19 @@ static uint64_t address_of(const struct import_stack_level *function,
 
 /* What an address is called; resolution 0: memory ran out. */
 static struct profile_address value_of(struct profile *profile, uint32_t address,
-                                       const struct import_stack_level *function, uint64_t start,
-                                       uint64_t end, const struct import_stack_level *inlined, size_t levels)
+                                       const struct import_stack_naming *naming)
 {
     struct profile_address value = profile->addresses[address];
-    value.function = profile_function(profile, value.image, function->name, start, end);
-    value.file = profile_string(profile, function->file);
-    value.line = function->line;
+    value.function =
+        profile_function(profile, value.image, naming->function->name, naming->start, naming->end);
+    value.file = profile_string(profile, naming->function->file);
+    value.line = naming->function->line;
     value.inlined = 0;
     value.lines_known = true;
     value.resolution = value.function ? PROFILE_RESOLVED : PROFILE_UNRESOLVED;
-    for (size_t i = levels; i-- > 0;) {
-        value.inlined = profile_inlined(profile, inlined[i].name, text_of(inlined[i].file), inlined[i].line,
-                                        value.inlined);
+    for (size_t i = naming->levels; i-- > 0;) {
+        value.inlined = profile_inlined(profile, naming->inlined[i].name, text_of(naming->inlined[i].file),
+                                        naming->inlined[i].line, value.inlined);
         if (!value.inlined)
             value.resolution = PROFILE_UNRESOLVED;
     }
@@ -120,17 +120,16 @@ static struct profile_address value_of(struct profile *profile, uint32_t address
 }
 
 uint32_t import_stack_name(struct profile *profile, uint32_t address,
-                           const struct import_stack_level *function, uint64_t start, uint64_t end,
-                           const struct import_stack_level *inlined, size_t levels)
+                           const struct import_stack_naming *naming)
 {
     const struct profile_address *known = &profile->addresses[address];
-    struct profile_address value = value_of(profile, address, function, start, end, inlined, levels);
+    struct profile_address value = value_of(profile, address, naming);
     if (value.resolution != PROFILE_RESOLVED)
         return 0;
     if (known->resolution == PROFILE_RESOLVED &&
         (known->function != value.function || known->inlined != value.inlined || known->file != value.file ||
          known->line != value.line))
-        return import_stack_named(profile, value.image, function, inlined, levels);
+        return import_stack_named(profile, value.image, naming->function, naming->inlined, naming->levels);
     profile_set_address(profile, address, &value);
     return address;
 }
@@ -142,7 +141,9 @@ uint32_t import_stack_named(struct profile *profile, uint32_t image,
     uint32_t address = profile_address(profile, image, address_of(function, inlined, levels));
     if (!address || profile->addresses[address].resolution == PROFILE_RESOLVED)
         return address;
-    struct profile_address value = value_of(profile, address, function, 0, 0, inlined, levels);
+    struct profile_address value =
+        value_of(profile, address,
+                 &(struct import_stack_naming){.function = function, .inlined = inlined, .levels = levels});
     if (value.resolution != PROFILE_RESOLVED)
         return 0;
     profile_set_address(profile, address, &value);

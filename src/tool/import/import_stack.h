@@ -47,19 +47,24 @@ uint32_t import_stack_named(struct profile *profile, uint32_t image,
 /* The image of names that have none. */
 uint32_t import_stack_nowhere(struct profile *profile);
 
-/* Names an address: its function, which begins at `start` and ends at `end` (both 0: unknown), its line, what
- * is inlined. Returns it, or, if it has another name already, one that stands for this; 0 when memory ran
- * out. */
+/* What an address is called: its function and the line in it, and what is inlined there. */
+struct import_stack_naming {
+    const struct import_stack_level *function, *inlined;
+    size_t levels;
+    uint64_t start, end; /* of the function; both 0: unknown */
+};
+
+/* Names an address. Returns it, or, if it has another name already, one that stands for this; 0 when
+ * memory ran out. */
 uint32_t import_stack_name(struct profile *profile, uint32_t address,
-                           const struct import_stack_level *function, uint64_t start, uint64_t end,
-                           const struct import_stack_level *inlined, size_t levels);
+                           const struct import_stack_naming *naming);
 
 /* Puts a sentence behind those that meta import_notice has. */
 void import_stack_notice(struct profile *profile, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The file does not have all that there was: sets meta import_partial to `why`, a sentence without its end, and
- * the profile will not be called complete. The first to say so is believed. */
+/* The file does not have all that there was: sets meta import_partial to `why`, a sentence without its
+ * end, and the profile will not be called complete. The first to say so is believed. */
 void import_stack_partial(struct profile *profile, const char *why);
 
 #endif

@@ -140,8 +140,8 @@ enum profile_call_kind {
 
 /* The figures of the counter PROFILE_CALLS, which is in every profile that has an edge. */
 struct profile_edge {
-    uint32_t
-        site; /* address of the call instruction plus its length minus one, as of a caller's frame; 0 unknown */
+    /* Address of the call instruction plus its length minus one, as of a caller's frame; 0 unknown. */
+    uint32_t site;
     uint32_t callee; /* address of the callee's first instruction */
     uint32_t thread; /* 0: unknown, or many */
     uint32_t kind;   /* enum profile_call_kind */
@@ -155,7 +155,7 @@ enum profile_coverage_kind {
     PROFILE_COVERAGE_INDIRECT,  /* of these, those through a register or memory */
     PROFILE_COVERAGE_FUNCTIONS, /* functions that somebody can call; those whose every call is counted */
     PROFILE_COVERAGE_TAKEN,     /* functions called by address; those with a hook at their entry */
-    PROFILE_COVERAGE_LISTED,    /* functions told to profile_set_uncovered; those it kept. Set by it alone */
+    PROFILE_COVERAGE_LISTED,    /* functions given to profile_set_uncovered; those it kept. Set by it alone */
     PROFILE_COVERAGE_KINDS,
 };
 
@@ -251,8 +251,8 @@ struct profile {
     uint32_t max_nodes;      /* set before the first node; default 1,000,000 */
     uint32_t live_nodes;     /* nodes in use (freed slots are reused) */
     uint32_t folded_address; /* the special address "(folded)"; 0 until needed */
-    struct profile_private
-        *self; /* interning tables, strings, dirty marks: profile.c and profile_store.c only */
+    /* Interning tables, strings, dirty marks: profile.c and profile_store.c only. */
+    struct profile_private *self;
 };
 
 struct profile *profile_new(void);
@@ -289,7 +289,7 @@ void profile_set_meta(struct profile *profile, const char *key, const char *valu
 void profile_set_metaf(struct profile *profile, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 const char *profile_meta(const struct profile *profile, const char *key); /* NULL when absent */
-/* The same of one of the recordings that a profile was merged from (profile_merge.h); NULL for origin 0,
+/* The same of one of the recordings that a profile was merged from (merge.h); NULL for origin 0,
  * too. */
 const char *profile_origin(const struct profile *profile, uint32_t origin, const char *key);
 
@@ -334,7 +334,7 @@ void profile_set_left(struct profile *profile, uint32_t image, uint32_t code, co
                       uint64_t count);
 /* A function whose calls are not all counted: `address` of the image, `name` as reports show it (NULL: none),
  * `reason` a sentence. The first PROFILE_UNCOVERED_MOST of an image are kept, in the order in which they are
- * told; how many there are in all is PROFILE_COVERAGE_LISTED. */
+ * given; how many there are in all is PROFILE_COVERAGE_LISTED. */
 void profile_set_uncovered(struct profile *profile, uint32_t image, uint64_t address, const char *name,
                            const char *reason);
 

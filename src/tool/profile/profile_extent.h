@@ -1,12 +1,12 @@
 /* profile_extent.h - how much of what a recording was to count it has counted: all, a part, or nothing.
  *
- * The one place that decides what may be called exact, complete, or nothing. Whoever shows a figure asks it:
- * a counter that stands at 0 says nothing of a process that was never counted.
+ * The one place that decides what may be called exact, complete, or nothing. Whoever shows a figure asks
+ * it: a counter that stands at 0 says nothing of a process that was never counted.
  *
  *   all    no loss stands against the counter's sums. Stacks may have been cut and names be missing: the
  *          figures are there, under another place of the tree
- *   part   something is missing, or is unsure, by the losses; or the recording did not come to its end, or not all recordings
- *          that were merged had the counter
+ *   part   something is missing, or is unsure, by the losses; or the recording did not come to its end, or
+ *          not all recordings that were merged had the counter
  *   none   nothing was counted, and that is why the sum is 0: every process that the profile knows was lost,
  *          no image's calls were counted, or no function was found that tells of what was to be counted
  *
@@ -20,8 +20,8 @@
 #include "base_text.h"
 #include "profile.h"
 
-/* With a counter's name behind it: the meta value that says how many of the recordings of a merged profile had
- * that counter, if not all. */
+/* With a counter's name behind it: the meta value that says how many of the recordings of a merged profile
+ * had that counter, if not all. */
 #define PROFILE_EXTENT_PARTIAL "partial."
 
 /* What losses stand against; a counter may be of several. */
@@ -82,8 +82,8 @@ bool profile_extent_has_calls(const struct profile *profile);
 bool profile_extent_is_exact(const struct profile_extent *extent);
 /* "exact", "exact for what was counted", "sampled", "not counted". */
 const char *profile_extent_words(const struct profile_extent *extent);
-/* Appends what stands against it: "1 program lost: <the collector's words>", "functions that could not be hooked: 2" ...; nothing when
- * nothing does. */
+/* Appends what stands against it: "1 program lost: <the collector's words>", "functions that could not be
+ * hooked: 2" ...; nothing when nothing does. */
 void profile_extent_reason(const struct profile_extent *extent, struct base_text *out);
 /* Appends "not counted (<reason>)". */
 void profile_extent_not_counted(const struct profile_extent *extent, struct base_text *out);

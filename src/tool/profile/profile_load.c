@@ -1,7 +1,7 @@
-/* Reading a profile, which may come from an untrusted source: read only, trusted_schema off, only tables of the kind
- * that doc/format.md names, and every number checked before it becomes an index. A journal that a killed
- * recorder left is rolled back by SQLite when this user may write there; else the reader is told so, for half
- * a transaction is nobody's profile. */
+/* Reading a profile, which may come from an untrusted source: read only, trusted_schema off, only tables
+ * of the kind that doc/format.md names, and every number checked before it becomes an index. A journal
+ * that a killed recorder left is rolled back by SQLite when this user may write there; else the reader is
+ * notified, for half a transaction is nobody's profile. */
 #include "profile_store.h"
 
 #include <sqlite3.h>
@@ -79,8 +79,15 @@ static bool is_good(struct loader *loader, int code)
     return code == SQLITE_OK;
 }
 
-static void load_table(struct loader *loader, const char *sql, void **items, size_t *count, size_t *capacity,
-                       size_t size, load_row *load)
+/* Where the rows of a query go: an array that grows with their ids, or (items NULL) wherever `load` puts
+ * them. */
+struct rows {
+    void **items;
+    size_t *count, *capacity, size;
+    load_row *load;
+};
+
+static void load_table(struct loader *loader, const char *sql, struct rows rows)
 {
     sqlite3_stmt *row;
     if (loader->corrupt || loader->no_memory)
@@ -91,8 +98,8 @@ static void load_table(struct loader *loader, const char *sql, void **items, siz
     while (!loader->corrupt && !loader->no_memory && (code = sqlite3_step(row)) == SQLITE_ROW) {
         int64_t id = sqlite3_column_int64(row, 0);
         load_report(loader);
-        if (!items || extend(loader, items, count, capacity, size, id))
-            load(loader, row, (size_t)id);
+        if (!rows.items || extend(loader, rows.items, rows.count, rows.capacity, rows.size, id))
+            rows.load(loader, row, (size_t)id);
     }
     is_good(loader, sqlite3_finalize(row));
 }
@@ -333,22 +340,24 @@ static bool has_origins(struct loader *loader)
 }
 
 #define TABLE(sql, array, one)                                                                               \
-    load_table(loader, sql, (void **)&loader->profile->array##s, &loader->profile->one##_count,              \
-               &loader->profile->self->one##_capacity, sizeof *loader->profile->array##s, load_##one)
+    load_table(loader, sql,                                                                                  \
+               (struct rows){(void **)&loader->profile->array##s, &loader->profile->one##_count,             \
+                             &loader->profile->self->one##_capacity, sizeof *loader->profile->array##s,      \
+                             load_##one})
 
 static void load_all_coverage(struct loader *loader)
 {
     struct profile *profile = loader->profile;
     struct profile_private *self = profile->self;
     load_table(loader, "SELECT id, image, kind, found, counted FROM data_coverage ORDER BY id",
-               (void **)&profile->coverage, &profile->coverage_count, &self->coverage_capacity,
-               sizeof *profile->coverage, load_coverage);
+               (struct rows){(void **)&profile->coverage, &profile->coverage_count, &self->coverage_capacity,
+                             sizeof *profile->coverage, load_coverage});
     load_table(loader, "SELECT id, image, code, reason, count FROM data_left ORDER BY id",
-               (void **)&profile->left, &profile->left_count, &self->left_capacity, sizeof *profile->left,
-               load_left);
+               (struct rows){(void **)&profile->left, &profile->left_count, &self->left_capacity,
+                             sizeof *profile->left, load_left});
     load_table(loader, "SELECT id, image, address, name, reason FROM data_uncovered ORDER BY id",
-               (void **)&profile->uncovered, &profile->uncovered_count, &self->uncovered_capacity,
-               sizeof *profile->uncovered, load_uncovered);
+               (struct rows){(void **)&profile->uncovered, &profile->uncovered_count,
+                             &self->uncovered_capacity, sizeof *profile->uncovered, load_uncovered});
 }
 
 static void load_all_latencies(struct loader *loader)
@@ -356,11 +365,12 @@ static void load_all_latencies(struct loader *loader)
     struct profile *profile = loader->profile;
     struct profile_private *self = profile->self;
     load_table(loader, "SELECT id, process, address, sum_ns, min_ns, max_ns FROM data_latency ORDER BY id",
-               (void **)&profile->latencies, &profile->latency_count, &self->latency_capacity,
-               sizeof *profile->latencies, load_latency);
+               (struct rows){(void **)&profile->latencies, &profile->latency_count, &self->latency_capacity,
+                             sizeof *profile->latencies, load_latency});
     load_table(loader, "SELECT id, latency, bucket, calls FROM data_latency_calls ORDER BY id",
-               (void **)&profile->latency_buckets, &profile->latency_bucket_count,
-               &self->latency_bucket_capacity, sizeof *profile->latency_buckets, load_latency_calls);
+               (struct rows){(void **)&profile->latency_buckets, &profile->latency_bucket_count,
+                             &self->latency_bucket_capacity, sizeof *profile->latency_buckets,
+                             load_latency_calls});
 }
 
 /* About how many rows there are to come, by the last numbers of the long tables: no table is read for it. */
@@ -382,7 +392,7 @@ static size_t count_rows(struct loader *loader)
 static void load_all(struct loader *loader)
 {
     struct profile *profile = loader->profile;
-    load_table(loader, "SELECT id, text FROM data_strings ORDER BY id", NULL, NULL, NULL, 0, load_string);
+    load_table(loader, "SELECT id, text FROM data_strings ORDER BY id", (struct rows){.load = load_string});
     load_table(
         loader,
         has_origins(loader)
@@ -390,23 +400,23 @@ static void load_all(struct loader *loader)
               "ORDER BY id"
             : "SELECT id, pid, parent_pid, name, command, start_ns, end_ns, 0 FROM data_processes "
               "ORDER BY id",
-        (void **)&profile->processes, &profile->process_count, &profile->self->process_capacity,
-        sizeof *profile->processes, load_process);
+        (struct rows){(void **)&profile->processes, &profile->process_count, &profile->self->process_capacity,
+                      sizeof *profile->processes, load_process});
     TABLE("SELECT id, name, path, build_id, kind, process FROM data_images ORDER BY id", image, image);
     TABLE("SELECT id, process, tid, name FROM data_threads ORDER BY id", thread, thread);
     TABLE("SELECT id, name, image, start, end FROM data_functions ORDER BY id", function, function);
     load_table(loader, "SELECT id, function, file, line, outer_level FROM data_inlined ORDER BY id",
-               (void **)&profile->inlined, &profile->inlined_count, &profile->self->inlined_capacity,
-               sizeof *profile->inlined, load_inlined);
+               (struct rows){(void **)&profile->inlined, &profile->inlined_count,
+                             &profile->self->inlined_capacity, sizeof *profile->inlined, load_inlined});
     load_table(loader,
                "SELECT id, address, image, function, file, line, inlined, resolution, lines_known FROM "
                "data_addresses ORDER BY id",
-               (void **)&profile->addresses, &profile->address_count, &profile->self->address_capacity,
-               sizeof *profile->addresses, load_address);
+               (struct rows){(void **)&profile->addresses, &profile->address_count,
+                             &profile->self->address_capacity, sizeof *profile->addresses, load_address});
     TABLE("SELECT id, parent, address, flags FROM data_nodes ORDER BY id", node, node);
     TABLE("SELECT id, name, unit, exact, combine FROM data_counters ORDER BY id", counter, counter);
-    load_table(loader, "SELECT id, node, thread, cpu, counter, value, samples FROM data_cells", NULL, NULL,
-               NULL, 0, load_cell);
+    load_table(loader, "SELECT id, node, thread, cpu, counter, value, samples FROM data_cells",
+               (struct rows){.load = load_cell});
     if (is_since(loader, 2))
         TABLE("SELECT id, site, callee, thread, kind, calls FROM data_edges ORDER BY id", edge, edge);
     if (is_since(loader, 3))
@@ -419,8 +429,8 @@ static void load_all(struct loader *loader)
         TABLE("SELECT id, process, node, number, origin, kind, name, opened_ns, age_ns FROM data_descriptors "
               "ORDER BY id",
               descriptor, descriptor);
-    load_table(loader, "SELECT key, value FROM data_meta", NULL, NULL, NULL, 0, load_meta);
-    load_table(loader, "SELECT number, count FROM data_losses", NULL, NULL, NULL, 0, load_loss);
+    load_table(loader, "SELECT key, value FROM data_meta", (struct rows){.load = load_meta});
+    load_table(loader, "SELECT number, count FROM data_losses", (struct rows){.load = load_loss});
 }
 
 /* The special address has no column of its own: it is what "(folded)" is at. */

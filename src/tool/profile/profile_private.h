@@ -1,9 +1,9 @@
-/* profile_private.h - what the files of this room share behind struct profile.
+/* profile_private.h - what the files of this room, and src/tool/merge, share behind struct profile.
  *
  * Dirty marks: rows of an array at or past `written` are not in the file yet; rows below it that changed are
  * listed in `changed`, each once. They are forgotten only after a commit (profile_marks_commit), so a flush
  * that failed is repeated by the next one. When there is no memory for a mark, `all` says: write everything
- * again. Context: tool; private to this room. */
+ * again. Context: tool; private to these. */
 #ifndef PROFILE_PRIVATE_H
 #define PROFILE_PRIVATE_H
 

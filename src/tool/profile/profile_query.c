@@ -65,7 +65,8 @@ static void print_csv(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* A profile may come from an untrusted source: bytes that are not UTF-8 would make the whole output no JSON. */
+/* A profile may come from an untrusted source: bytes that are not UTF-8 would make the whole output no
+ * JSON. */
 static void print_json_text(struct printer *printer, const char *text)
 {
     base_text_clear(&printer->quoted);

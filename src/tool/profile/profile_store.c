@@ -1,13 +1,13 @@
 /* Writing a profile while it is being recorded.
  *
  * The file is a plain SQLite database written in one transaction an interval (journal_mode=TRUNCATE,
- * synchronous=OFF), so it is one file, readable by others at any moment, and a recorder that is killed leaves
- * the last interval's state. Only rows that changed are written: the model's dirty marks say which; they are
- * forgotten after the commit alone. The recorder holds a flock on the file as long as it records: it dies
- * with the process, and SQLite's own locks are of another kind. An older profile is moved aside under that
- * same lock, and only after a journal that its killed recorder left has been rolled back: the journal belongs
- * to the name, not to the file, and would be lost with the name. What has the name that it gets goes only when
- * the new profile is closed; until then it waits under a third name. */
+ * synchronous=OFF), so it is one file, readable by others at any moment, and a recorder that is killed
+ * leaves the last interval's state. Only rows that changed are written: the model's dirty marks say which;
+ * they are forgotten after the commit alone. The recorder holds a flock on the file as long as it records:
+ * it dies with the process, and SQLite's own locks are of another kind. An older profile is moved aside
+ * under that same lock, and only after a journal that its killed recorder left has been rolled back: the
+ * journal belongs to the name, not to the file, and would be lost with the name. What has the name that it
+ * gets goes only when the new profile is closed; until then it waits under a third name. */
 #include "profile_store.h"
 
 #include <sqlite3.h>

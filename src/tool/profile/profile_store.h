@@ -40,7 +40,7 @@ uint64_t profile_store_size(const struct profile_store *store); /* bytes on disk
  * that names the file; trusted_schema off, opened read-only; every index is checked. */
 int profile_load(const char *path, struct profile **profile, struct base_error *error);
 
-/* The same; `watch` (NULL: nobody) is told now and then how many of the rows are read, `total` being about
+/* The same; `watch` (NULL: nobody) is notified now and then how many of the rows are read, `total` being about
  * right. */
 typedef void profile_watch(void *context, size_t done, size_t total);
 int profile_load_watched(const char *path, profile_watch *watch, void *context, struct profile **profile,

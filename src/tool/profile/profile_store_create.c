@@ -1,5 +1,5 @@
-/* profile_store_create.c - making the file of a profile, and room for it: what has the name already is moved aside, and
- * comes back when the recording fails. profile_store.c begins with the rules. */
+/* profile_store_create.c - making the file of a profile, and room for it: what has the name already is
+ * moved aside, and comes back when the recording fails. profile_store.c begins with the rules. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>

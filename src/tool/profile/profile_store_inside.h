@@ -1,5 +1,5 @@
-/* profile_store_inside.h - a profile that is being written, as profile_store.c and profile_store_create.c share it.
- * Context: tool; private to this room. */
+/* profile_store_inside.h - a profile that is being written, as profile_store.c and profile_store_create.c
+ * share it. Context: tool; private to this room. */
 #ifndef PROFILE_STORE_INSIDE_H
 #define PROFILE_STORE_INSIDE_H
 

@@ -19,8 +19,8 @@ int profile_timeline_each(const char *path,
 
 struct profile_timeline_item {
     uint64_t time_ns; /* since the start of the recording; of a merged profile, of the thread's own */
-    int64_t
-        value; /* what one sample of this thread stands for, in the counter's unit: the mean of its cells */
+    /* What one sample of this thread stands for, in the counter's unit: the mean of its cells. */
+    int64_t value;
     uint32_t thread, node;
     uint16_t cpu, counter;
 };

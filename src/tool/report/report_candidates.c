@@ -456,7 +456,7 @@ static void candidates_add_words(const struct candidates *self, struct view_tabl
     base_text_clear(words);
 }
 
-/* Narrower terminals have no columns for callers, narrow ones none for calls: they are told in words
+/* Narrower terminals have no columns for callers, narrow ones none for calls: they are written in words
  * below. */
 static void add_story(const struct candidates *self, struct view_table *table,
                       const struct candidate *candidate)

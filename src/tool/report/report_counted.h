@@ -8,8 +8,8 @@
 #include "base_text.h"
 #include "profile.h"
 
-/* Each appends nothing when its kind was not asked for; "mapped: not counted (reason)" when it was and nothing was
- * counted; and "; not all was counted" when losses stand against it (profile_extent.h). */
+/* Each appends nothing when its kind was not asked for; "mapped: not counted (reason)" when it was and
+ * nothing was counted; and "; not all was counted" when losses stand against it (profile_extent.h). */
 
 /* "9,340 exceptions thrown" */
 void report_counted_throws(struct base_text *out, const struct profile *profile);

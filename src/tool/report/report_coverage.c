@@ -206,11 +206,11 @@ static size_t end_of_image(const struct coverage *self, size_t begin)
     return end;
 }
 
-/* More may have been told than are in the profile. */
+/* More may have been listed than are in the profile. */
 static uint64_t uncovered_of(const struct image *image)
 {
-    uint64_t told = image->parts[PROFILE_COVERAGE_LISTED].found;
-    return told > image->rows ? told : image->rows;
+    uint64_t listed = image->parts[PROFILE_COVERAGE_LISTED].found;
+    return listed > image->rows ? listed : image->rows;
 }
 
 static bool has_callee(const struct profile *profile, const struct profile_edge *edge)
@@ -272,7 +272,7 @@ static void add_no_coverage(const struct view_context *context, struct base_text
     base_text_free(&reason);
 }
 
-/* Coverage is of the code that was planned: what was lost beside it is told here. */
+/* Coverage is of the code that was planned: what was lost beside it is reported here. */
 static void add_functions(const struct coverage *self, struct base_text *words)
 {
     struct profile_extent extent = profile_extent_named(self->context->profile, PROFILE_CALLS);

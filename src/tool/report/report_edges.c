@@ -1,5 +1,5 @@
 /* report_edges.c - one row for each pair of functions and kind of call: how often, exactly. Callers may be
- * lines, sites or images instead, and threads told apart. */
+ * lines, sites or images instead, and threads shown apart. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -362,8 +362,8 @@ static void add_hold(const struct view_context *context, struct base_text *part,
         base_text_addf(part, " (%s)", why);
 }
 
-/* What tracing did to the target: "ptrace: 1,200 signals in 54.0 ms, 12 creations, stopped for 2.10 ms in all,
- * held for 12 % of the time". */
+/* What tracing did to the target: "ptrace: 1,200 signals in 54.0 ms, 12 creations, stopped for 2.10 ms in
+ * all, held for 12 % of the time". */
 static void add_stops(struct flow *flow, struct base_text *part)
 {
     static const char before[] = "ptrace: ";

@@ -1,8 +1,8 @@
 /* report_tree.c - the calling-context tree, cold branches folded.
  *
  * A function with several callees branches: each callee stands behind a connector, one unit (two columns)
- * further right. The only callee stands straight below its caller instead, without a connector, so that the
- * long unbranched chains of real programs do not run off the right edge:
+ * further right. The only callee stands straight below its caller instead, without a connector, so that
+ * the long unbranched chains of real programs do not run off the right edge:
  *
  *     main                  main calls work, work calls sort and hash
  *     work
@@ -10,9 +10,10 @@
  *     │ compare             sort calls only compare
  *     └ hash
  *
- * What is folded beside an only callee hangs off a connector just below the caller. Very deep branching keeps
- * its innermost units and says how many are left out: "…17 │ ├ name". A function that calls only itself is
- * one line: "name (37 deep)". The walk keeps its own stack: the depth of a tree is up to an untrusted file. */
+ * What is folded beside an only callee hangs off a connector just below the caller. Very deep branching
+ * keeps its innermost units and says how many are left out: "…17 │ ├ name". A function that calls only
+ * itself is one line: "name (37 deep)". The walk keeps its own stack: the depth of a tree is up to an
+ * untrusted file. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* view_calls.h - exact calls as reports need them: by function and by pair of functions, recursion told
+/* view_calls.h - exact calls as reports need them: by function and by pair of functions, recursion kept
  * apart.
  *
  * Calls and time are of two kinds and are kept apart: calls are exact, and a quotient of sampled time and

@@ -40,8 +40,8 @@ struct view_annotation {
 struct view_part {
     const char *thread;  /* a tid, or a name (glob) */
     const char *process; /* likewise, pid or name */
-    const char *
-        image; /* glob on the name of the file that a sample's leaf lies in; of calls the caller or the callee */
+    /* Glob on the name of the file that a sample's leaf lies in; of calls the caller or the callee. */
+    const char *image;
     const char *cpus; /* "0,2-5" */
     /* The cells are of samples from here to there alone (profile_period.h), in ns; both 0: of the whole
      * recording. Calls are always of all of it, and have no time of one then. */

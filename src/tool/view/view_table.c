@@ -159,23 +159,30 @@ static unsigned add_fitted(const char *cell, unsigned limit, bool ascii, struct 
     return out->failed ? 0 : base_utf8_width(out->data + before);
 }
 
-/* Blanks owed are only paid before something else on the line, so no line ends in blanks. */
-static void print_cell(const struct view_table_column *column, unsigned room, const char *cell, bool title,
-                       bool ascii, unsigned *owed, struct base_text *out)
+/* A line that is being printed. Blanks owed are only paid before something else on the line, so no line
+ * ends in blanks. */
+struct table_line {
+    struct base_text *out;
+    bool title, ascii;
+    unsigned owed;
+};
+
+static void print_cell(struct table_line *line, const struct view_table_column *column, unsigned room,
+                       const char *cell)
 {
     unsigned width = cell_width(cell), limit = column->flexible ? room : 0;
     if (limit && width > limit)
         width = limit;
     unsigned padding = column->width > width ? column->width - width : 0;
-    bool right = column->align == VIEW_RIGHT || (column->align == VIEW_RIGHT_TITLE_LEFT && !title);
+    bool right = column->align == VIEW_RIGHT || (column->align == VIEW_RIGHT_TITLE_LEFT && !line->title);
     if (!*cell) {
-        *owed += column->width + GAP;
+        line->owed += column->width + GAP;
         return;
     }
-    base_text_add_repeated(out, ' ', *owed + (right ? padding : 0));
-    unsigned taken = add_fitted(cell, limit, ascii, out);
+    base_text_add_repeated(line->out, ' ', line->owed + (right ? padding : 0));
+    unsigned taken = add_fitted(cell, limit, line->ascii, line->out);
     unsigned missing = width > taken ? width - taken : 0; /* a wide character did not fit */
-    *owed = GAP + missing + (right ? 0 : padding);
+    line->owed = GAP + missing + (right ? 0 : padding);
 }
 
 /* Columns for cell `c`: its own, and those of the empty cells that end the row behind it. */
@@ -194,12 +201,12 @@ static unsigned room_for(const struct view_table *table, size_t c, const char *c
 static const char *print_line(const struct view_table *table, const struct view_table_form *form,
                               const char *cells, enum view_style style, struct base_text *out)
 {
-    unsigned owed = form->indent;
+    struct table_line line = {.out = out, .title = !cells, .ascii = form->ascii, .owed = form->indent};
     view_style_begin(out, style, form->color);
     for (size_t c = 0; c < table->column_count; c++) {
         const char *cell = cells ? cells : table->columns[c].title;
         unsigned room = cells ? room_for(table, c, cells) : table->columns[c].width;
-        print_cell(&table->columns[c], room, cell, !cells, form->ascii, &owed, out);
+        print_cell(&line, &table->columns[c], room, cell);
         if (cells)
             cells += strlen(cells) + 1;
     }

@@ -61,7 +61,8 @@ static char *diff_of(const struct sides *sides, struct diff_options options, str
 {
     struct base_text out = {0};
     struct base_error error = {0};
-    int code = diff_print(sides->runs, sides->count, sides->old_count, &options, gate, &out, &error);
+    int code = diff_print(&(struct diff_sides){sides->runs, sides->count, sides->old_count}, &options, gate,
+                          &out, &error);
     if (code)
         print_error("%s\n", error.text);
     assert_int_equal(code, 0);
@@ -354,7 +355,8 @@ static void assert_refused(const struct sides *sides, struct diff_options option
 {
     struct base_text out = {0};
     struct base_error error = {0};
-    int code = diff_print(sides->runs, sides->count, sides->old_count, &options, NULL, &out, &error);
+    int code = diff_print(&(struct diff_sides){sides->runs, sides->count, sides->old_count}, &options, NULL,
+                          &out, &error);
     assert_int_equal(code, BASE_EUSAGE);
     assert_int_equal(out.length, 0);
     if (!strstr(error.text, why))

@@ -16,7 +16,7 @@ static int compare(const struct diff_run *runs, enum diff_view view, struct base
 {
     struct diff_options options = {
         .view = view, .fail_above = 5, .limit_percent = -1, .width = 80, .json = view == DIFF_PATHS};
-    return diff_print(runs, 3, 1, &options, gate, out, error);
+    return diff_print(&(struct diff_sides){runs, 3, 1}, &options, gate, out, error);
 }
 
 /* True when there was an allocation to fail after `failing` others. */

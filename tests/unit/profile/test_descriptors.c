@@ -9,9 +9,9 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
+#include "merge.h"
 #include "profile.h"
 #include "profile_directory.h"
-#include "profile_merge.h"
 #include "profile_store.h"
 
 struct scene {
@@ -113,8 +113,8 @@ static void written_and_merged(void **state)
     assert_int_equal(it->age_ns, 20);
     assert_string_equal(profile_text(loaded, it->kind), "file");
     assert_string_equal(profile_text(loaded, it->name), "/etc/passwd");
-    assert_int_equal(profile_merge_add(into, loaded, path, NULL), BASE_OK);
-    assert_int_equal(profile_merge_add(into, loaded, path, NULL), BASE_OK);
+    assert_int_equal(merge_add(into, loaded, path, NULL), BASE_OK);
+    assert_int_equal(merge_add(into, loaded, path, NULL), BASE_OK);
     assert_int_equal(into->descriptor_count, 5);
     assert_int_equal(into->descriptors[3].process, 2);
     assert_int_equal(into->descriptors[3].node, into->descriptors[1].node);

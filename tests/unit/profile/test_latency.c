@@ -11,10 +11,10 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
+#include "merge.h"
 #include "profile.h"
 #include "profile_directory.h"
 #include "profile_latency.h"
-#include "profile_merge.h"
 #include "profile_store.h"
 
 /* --- buckets --- */
@@ -231,7 +231,7 @@ static void written_and_merged(void **state)
     struct profile *loaded = write_and_read(scene.profile), *into = profile_new();
     same_rows(scene.profile, loaded);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(profile_merge_add(into, loaded, path, &error), BASE_OK);
+        assert_int_equal(merge_add(into, loaded, path, &error), BASE_OK);
     assert_int_equal(into->latency_count, 7); /* each recording has its processes */
     assert_int_equal(profile_check(into, &error), BASE_OK);
     assert_int_equal(profile_latency_sums(into, NULL, &sums, &count, &error), BASE_OK);

@@ -9,10 +9,10 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
+#include "merge.h"
 #include "profile.h"
 #include "profile_directory.h"
 #include "profile_heap.h"
-#include "profile_merge.h"
 #include "profile_store.h"
 
 /* A process, and two stacks of which the second goes through the first. */
@@ -138,7 +138,7 @@ static void written_and_merged(void **state)
     assert_int_equal(loaded->peak_count, 2);
     assert_int_equal(loaded->peaks[1].value, 400);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(profile_merge_add(into, loaded, path, &error), BASE_OK);
+        assert_int_equal(merge_add(into, loaded, path, &error), BASE_OK);
     assert_int_equal(into->peak_count, 3);
     assert_int_equal(into->peaks[1].process, 1);
     assert_int_equal(into->peaks[2].process, 2);

@@ -1,14 +1,14 @@
-/* profile_merge_finish.c - the meta values of the merged profile itself, and the names of its origins. */
-#include "profile_merge.h"
+/* merge_finish.c - the meta values of the merged profile itself, and the names of its origins. */
+#include "merge.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base_text.h"
+#include "merge_parts.h"
 #include "profile_extent.h"
 #include "profile_heap.h"
-#include "profile_merge_parts.h"
 #include "wire_loss.h"
 
 struct finish {
@@ -241,7 +241,7 @@ static void settle_all(struct finish *finish)
     struct profile *into = finish->into;
     size_t count = into->meta_count;
     for (size_t i = 0; i < count; i++) {
-        struct profile_merge_key key = profile_merge_read_key(profile_text(into, into->meta[i].key));
+        struct merge_key key = merge_read_key(profile_text(into, into->meta[i].key));
         uint32_t string = key.origin ? profile_string(into, key.rest) : 0;
         if (!string || base_map_find(&finish->done, string) != BASE_MAP_NONE)
             continue;
@@ -252,9 +252,9 @@ static void settle_all(struct finish *finish)
     note_counters(finish);
 }
 
-int profile_merge_finish(struct profile *into, struct base_error *error)
+int merge_finish(struct profile *into, struct base_error *error)
 {
-    struct finish finish = {.into = into, .origins = profile_merge_count_origins(into)};
+    struct finish finish = {.into = into, .origins = merge_count_origins(into)};
     uint64_t before = into->losses[WIRE_LOSS_OUT_OF_MEMORY];
     for (size_t i = 0; i < into->meta_count; i++)
         finish.failed |= !base_map_set(&finish.values, into->meta[i].key, into->meta[i].value);

@@ -10,10 +10,10 @@
 #include <cmocka.h>
 
 #include "failing.h"
+#include "merge.h"
 #include "profile.h"
 #include "profile_extent.h"
 #include "profile_heap.h"
-#include "profile_merge.h"
 #include "profile_store.h"
 #include "profile_timeline.h"
 #include "wire_loss.h"
@@ -103,9 +103,9 @@ static struct profile *merged(struct profile *a, struct profile *b)
     char path[256];
     struct base_error error = {0};
     struct profile *into = profile_new();
-    assert_int_equal(profile_merge_add(into, a, path_of("a", path), &error), BASE_OK);
-    assert_int_equal(profile_merge_add(into, b, path_of("b", path), &error), BASE_OK);
-    assert_int_equal(profile_merge_finish(into, &error), BASE_OK);
+    assert_int_equal(merge_add(into, a, path_of("a", path), &error), BASE_OK);
+    assert_int_equal(merge_add(into, b, path_of("b", path), &error), BASE_OK);
+    assert_int_equal(merge_finish(into, &error), BASE_OK);
     assert_string_equal(error.text, "");
     profile_free(a);
     profile_free(b);
@@ -364,8 +364,8 @@ static void refused(const char *unit, bool exact, uint32_t combine, const char *
     struct recording a = begin("a"), b = {.profile = profile_new()};
     profile_counter(b.profile, "time.cpu", unit, exact, combine);
     struct profile *first = stored(a.profile, "a"), *second = stored(b.profile, "b");
-    assert_int_equal(profile_merge_add(into, first, path_of("a", path), &error), BASE_OK);
-    assert_int_equal(profile_merge_add(into, second, path_of("b", path), &error), BASE_EUSAGE);
+    assert_int_equal(merge_add(into, first, path_of("a", path), &error), BASE_OK);
+    assert_int_equal(merge_add(into, second, path_of("b", path), &error), BASE_EUSAGE);
     assert_string_equal(error.text, words);
     profile_free(into);
     profile_free(first);
@@ -454,9 +454,9 @@ static void merging_what_was_merged(void **state)
     struct base_error error = {0};
     struct profile *pair = merged(described("a", "a", "30", true), described("b", "b", "20", true));
     struct profile *third = described("c", "c", "10", true), *into = profile_new();
-    assert_int_equal(profile_merge_add(into, third, path_of("c", path), &error), BASE_OK);
-    assert_int_equal(profile_merge_add(into, pair, path_of("m", path), &error), BASE_OK);
-    assert_int_equal(profile_merge_finish(into, &error), BASE_OK);
+    assert_int_equal(merge_add(into, third, path_of("c", path), &error), BASE_OK);
+    assert_int_equal(merge_add(into, pair, path_of("m", path), &error), BASE_OK);
+    assert_int_equal(merge_finish(into, &error), BASE_OK);
     assert_string_equal(meta_of(into, "origins"), "3");
     assert_string_equal(profile_origin(into, 1, "hostname"), "c");
     assert_string_equal(profile_origin(into, 2, "hostname"), "a");
@@ -611,11 +611,11 @@ static void every_allocation(void **state)
         struct base_error error = {0};
         struct profile *into = profile_new();
         failing_begin(failing + 1);
-        int result = profile_merge_add(into, a, path_of("a", path), &error);
+        int result = merge_add(into, a, path_of("a", path), &error);
         if (result == BASE_OK)
-            result = profile_merge_add(into, b, path_of("b", path), &error);
+            result = merge_add(into, b, path_of("b", path), &error);
         if (result == BASE_OK)
-            result = profile_merge_finish(into, &error);
+            result = merge_finish(into, &error);
         reached = failing_end() > failing;
         assert_true(result == BASE_OK || error.text[0]);
         assert_true(reached || result == BASE_OK);

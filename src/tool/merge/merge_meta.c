@@ -1,35 +1,35 @@
-/* profile_merge_meta.c - the meta values of a recording, kept as those of an origin, and its timeline. */
+/* merge_meta.c - the meta values of a recording, kept as those of an origin, and its timeline. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base_text.h"
+#include "merge_parts.h"
 #include "profile_extent.h"
-#include "profile_merge_parts.h"
 #include "profile_timeline.h"
 #include "wire_loss.h"
 
-struct profile_merge_key profile_merge_read_key(const char *key)
+struct merge_key merge_read_key(const char *key)
 {
     char *end;
     if (strncmp(key, "origin.", 7) || key[7] < '1' || key[7] > '9')
-        return (struct profile_merge_key){0, NULL};
+        return (struct merge_key){0, NULL};
     unsigned long number = strtoul(key + 7, &end, 10);
     if (*end != '.' || number > INT32_MAX)
-        return (struct profile_merge_key){0, NULL};
-    return (struct profile_merge_key){(uint32_t)number, end + 1};
+        return (struct merge_key){0, NULL};
+    return (struct merge_key){(uint32_t)number, end + 1};
 }
 
 /* Each origin has meta values: a number above theirs is none that merging has written, and would be counted
  * to for ever. */
-uint32_t profile_merge_count_origins(const struct profile *profile)
+uint32_t merge_count_origins(const struct profile *profile)
 {
     const char *text = profile_meta(profile, "origins");
     unsigned long count = text ? strtoul(text, NULL, 10) : 0;
     return count <= profile->meta_count ? (uint32_t)count : 0;
 }
 
-static void set_origin_meta(struct profile_merge *merge, uint32_t origin, const char *key, const char *value)
+static void set_origin_meta(struct merge *merge, uint32_t origin, const char *key, const char *value)
 {
     char name[256];
     snprintf(name, sizeof name, "origin.%u.%s", origin, key);
@@ -38,14 +38,14 @@ static void set_origin_meta(struct profile_merge *merge, uint32_t origin, const 
 
 /* Which counters a recording had: of those that it had not, a sum of 0 says nothing of it. Exceptions that
  * could not be counted were not. */
-static void set_counters(struct profile_merge *merge)
+static void set_counters(struct merge *merge)
 {
     struct base_text names = {0};
     bool no_throws = profile_meta(merge->from, "throws_absent");
     for (uint32_t i = 1; i < merge->from->counter_count; i++) {
         bool absent = no_throws && profile_extent_kinds(merge->from, i) == PROFILE_EXTENT_THROWS;
         if (!absent)
-            base_text_addf(&names, " %s", profile_merge_text(merge, merge->from->counters[i].name));
+            base_text_addf(&names, " %s", merge_text(merge, merge->from->counters[i].name));
     }
     base_text_add(&names, " ");
     set_origin_meta(merge, merge->first_origin, "counters", base_text_string(&names));
@@ -55,14 +55,14 @@ static void set_counters(struct profile_merge *merge)
 }
 
 /* Of a merged profile its origins' values; its own can be made again from them. */
-bool profile_merge_meta(struct profile_merge *merge, const char *file)
+bool merge_meta(struct merge *merge, const char *file)
 {
     uint64_t before = merge->into->losses[WIRE_LOSS_OUT_OF_MEMORY];
-    bool merged = profile_merge_count_origins(merge->from) != 0;
+    bool merged = merge_count_origins(merge->from) != 0;
     for (size_t i = 0; i < merge->from->meta_count; i++) {
-        const char *key = profile_merge_text(merge, merge->from->meta[i].key),
-                   *value = profile_merge_text(merge, merge->from->meta[i].value);
-        struct profile_merge_key of = profile_merge_read_key(key);
+        const char *key = merge_text(merge, merge->from->meta[i].key),
+                   *value = merge_text(merge, merge->from->meta[i].value);
+        struct merge_key of = merge_read_key(key);
         if (merged && of.origin && of.origin <= merge->origins)
             set_origin_meta(merge, merge->first_origin + of.origin - 1, of.rest, value);
         else if (!merged && strcmp(key, "recorder_pid"))
@@ -80,9 +80,9 @@ bool profile_merge_meta(struct profile_merge *merge, const char *file)
 
 /* The file may have grown since it was loaded, while it is being recorded: what is not in the tree stays
  * out. */
-bool profile_merge_sample(void *context, const struct profile_timeline_sample *sample)
+bool merge_sample(void *context, const struct profile_timeline_sample *sample)
 {
-    struct profile_merge *merge = context;
+    struct merge *merge = context;
     const struct profile *from = merge->from;
     if (sample->thread < from->thread_count && sample->node < from->node_count &&
         sample->counter < from->counter_count)

@@ -1,7 +1,7 @@
-/* profile_merge_coverage.c - what of the calls was counted, where two recordings counted in the same images. */
+/* merge_coverage.c - what of the calls was counted, where two recordings counted in the same images. */
 #include <stdlib.h>
 
-#include "profile_merge_parts.h"
+#include "merge_parts.h"
 #include "profile_private.h"
 #include "wire_loss.h"
 
@@ -21,7 +21,7 @@ static uint64_t larger(uint64_t one, uint64_t two)
 
 /* The same image, planned twice: of what two plans found the most counts, of what they could count the
  * least. */
-static void add_coverage_row(struct profile_merge *merge, const struct profile_coverage *it)
+static void add_coverage_row(struct merge *merge, const struct profile_coverage *it)
 {
     uint32_t image = merge->images[it->image].image;
     const struct profile_coverage *known = coverage_of(merge->into, image, it->kind);
@@ -43,7 +43,7 @@ static uint64_t left_of(const struct profile *profile, uint32_t image, uint32_t 
 }
 
 /* Functions past the list are only a number: that of the longer list. */
-static void keep_listed(struct profile_merge *merge, const struct profile_coverage *it)
+static void keep_listed(struct merge *merge, const struct profile_coverage *it)
 {
     uint32_t image = merge->images[it->image].image;
     for (size_t i = 1; i < merge->into->coverage_count; i++) {
@@ -65,7 +65,7 @@ static bool *covered_images(const struct profile *profile)
 }
 
 /* Calls into an image that one of the two did not count are not all calls. */
-static bool compare_coverage(struct profile_merge *merge)
+static bool compare_coverage(struct merge *merge)
 {
     const struct profile *from = merge->from;
     bool *mine = covered_images(from), *others = covered_images(merge->into);
@@ -81,7 +81,7 @@ static bool compare_coverage(struct profile_merge *merge)
     return done;
 }
 
-bool profile_merge_coverage(struct profile_merge *merge)
+bool merge_coverage(struct merge *merge)
 {
     const struct profile *from = merge->from;
     if (!compare_coverage(merge))
@@ -92,14 +92,14 @@ bool profile_merge_coverage(struct profile_merge *merge)
     for (size_t i = 1; i < from->left_count; i++) {
         const struct profile_left *it = &from->left[i];
         uint32_t image = merge->images[it->image].image;
-        profile_set_left(merge->into, image, it->code, profile_merge_text(merge, it->reason),
+        profile_set_left(merge->into, image, it->code, merge_text(merge, it->reason),
                          larger(it->count, left_of(merge->into, image, it->code)));
     }
     for (size_t i = 1; i < from->uncovered_count; i++) {
         const struct profile_uncovered *it = &from->uncovered[i];
-        const struct profile_merge_image *match = &merge->images[it->image];
+        const struct merge_image *match = &merge->images[it->image];
         profile_set_uncovered(merge->into, match->image, it->address + match->slide,
-                              profile_merge_text(merge, it->name), profile_merge_text(merge, it->reason));
+                              merge_text(merge, it->name), merge_text(merge, it->reason));
     }
     for (size_t i = 1; i < from->coverage_count; i++)
         if (from->coverage[i].kind == PROFILE_COVERAGE_LISTED)

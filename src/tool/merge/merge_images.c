@@ -1,18 +1,18 @@
-/* profile_merge_images.c - what in one recording is what in the other: images, by build-id or by their functions, and
+/* merge_images.c - what in one recording is what in the other: images, by build-id or by their functions, and
  * the addresses in them. */
 #include <string.h>
 
 #include "base_array.h"
-#include "profile_merge_parts.h"
+#include "merge_parts.h"
 #include "profile_private.h"
 
-static bool index_functions(struct profile_merge *merge)
+static bool index_functions(struct merge *merge)
 {
     for (uint32_t i = 1; i < merge->into->function_count; i++) {
         const struct profile_function *it = &merge->into->functions[i];
         uint64_t key = (uint64_t)it->image << 32 | it->name;
         bool first = base_map_find(&merge->functions, key) == BASE_MAP_NONE;
-        if (!base_map_set(&merge->functions, key, first ? i : PROFILE_MERGE_AMBIGUOUS))
+        if (!base_map_set(&merge->functions, key, first ? i : MERGE_AMBIGUOUS))
             return false;
     }
     return true;
@@ -20,8 +20,7 @@ static bool index_functions(struct profile_merge *merge)
 
 /* Do the functions that both name lie at the same distance everywhere? Without any, nothing says that they
  * do. */
-static bool merge_images_fits(const struct profile_merge *merge, uint32_t from, uint32_t into,
-                              uint64_t *slide)
+static bool merge_images_fits(const struct merge *merge, uint32_t from, uint32_t into, uint64_t *slide)
 {
     const uint64_t page = 4096;
     bool kernel = merge->from->images[from].kind == PROFILE_IMAGE_KERNEL, any = false;
@@ -29,9 +28,9 @@ static bool merge_images_fits(const struct profile_merge *merge, uint32_t from, 
         const struct profile_function *it = &merge->from->functions[i];
         if (it->image != from)
             continue;
-        uint32_t name = profile_string(merge->into, profile_merge_text(merge, it->name));
+        uint32_t name = profile_string(merge->into, merge_text(merge, it->name));
         uint32_t other = base_map_find(&merge->functions, (uint64_t)into << 32 | name);
-        if (other == BASE_MAP_NONE || other == PROFILE_MERGE_AMBIGUOUS)
+        if (other == BASE_MAP_NONE || other == MERGE_AMBIGUOUS)
             continue;
         uint64_t distance = merge->into->functions[other].start - it->start;
         if ((any && distance != *slide) || (kernel ? distance % page : distance))
@@ -42,20 +41,20 @@ static bool merge_images_fits(const struct profile_merge *merge, uint32_t from, 
     return any;
 }
 
-static bool same_text(const struct profile_merge *merge, uint32_t from, uint32_t into)
+static bool same_text(const struct merge *merge, uint32_t from, uint32_t into)
 {
-    return !strcmp(profile_merge_text(merge, from), profile_text(merge->into, into));
+    return !strcmp(merge_text(merge, from), profile_text(merge->into, into));
 }
 
-static bool find_image(struct profile_merge *merge, uint32_t index)
+static bool find_image(struct merge *merge, uint32_t index)
 {
     const struct profile_image *it = &merge->from->images[index];
-    struct profile_merge_image *match = &merge->images[index];
+    struct merge_image *match = &merge->images[index];
     for (uint32_t i = 1; i < merge->images_before; i++) {
         const struct profile_image *other = &merge->into->images[i];
         if (other->kind != it->kind || !same_text(merge, it->build_id, other->build_id))
             continue;
-        *match = (struct profile_merge_image){.image = i, .guessed = !it->build_id};
+        *match = (struct merge_image){.image = i, .guessed = !it->build_id};
         if (it->build_id ||
             (same_text(merge, it->path, other->path) && merge_images_fits(merge, index, i, &match->slide)))
             return true;
@@ -64,7 +63,7 @@ static bool find_image(struct profile_merge *merge, uint32_t index)
 }
 
 /* An image that nothing can be confused with, whatever is called the same: it is in no table. */
-static uint32_t append_image(struct profile_merge *merge, uint32_t index)
+static uint32_t append_image(struct merge *merge, uint32_t index)
 {
     struct profile *into = merge->into;
     const struct profile_image *it = &merge->from->images[index];
@@ -72,27 +71,27 @@ static uint32_t append_image(struct profile_merge *merge, uint32_t index)
         !base_array_room(into->images, into->image_count, into->self->image_capacity))
         return 0;
     into->images[into->image_count] =
-        (struct profile_image){.name = profile_string(into, profile_merge_text(merge, it->name)),
-                               .path = profile_string(into, profile_merge_text(merge, it->path)),
-                               .build_id = profile_string(into, profile_merge_text(merge, it->build_id)),
+        (struct profile_image){.name = profile_string(into, merge_text(merge, it->name)),
+                               .path = profile_string(into, merge_text(merge, it->path)),
+                               .build_id = profile_string(into, merge_text(merge, it->build_id)),
                                .kind = it->kind,
                                .process = merge->processes[it->process]};
     return (uint32_t)into->image_count++;
 }
 
 /* Names that are no code are one each; generated code belongs to its process; the rest is compared. */
-static bool add_image(struct profile_merge *merge, uint32_t index)
+static bool add_image(struct merge *merge, uint32_t index)
 {
     const struct profile_image *it = &merge->from->images[index];
     if (it->kind == PROFILE_IMAGE_SPECIAL)
-        merge->images[index] = (struct profile_merge_image){
-            .image = profile_image(merge->into, it->kind, profile_merge_text(merge, it->path), NULL, 0)};
+        merge->images[index] = (struct merge_image){
+            .image = profile_image(merge->into, it->kind, merge_text(merge, it->path), NULL, 0)};
     else if (it->kind == PROFILE_IMAGE_JIT || !find_image(merge, index))
-        merge->images[index] = (struct profile_merge_image){.image = append_image(merge, index)};
+        merge->images[index] = (struct merge_image){.image = append_image(merge, index)};
     return merge->images[index].image != 0;
 }
 
-bool profile_merge_images(struct profile_merge *merge)
+bool merge_images(struct merge *merge)
 {
     merge->images_before = (uint32_t)merge->into->image_count;
     bool done = index_functions(merge);
@@ -101,13 +100,12 @@ bool profile_merge_images(struct profile_merge *merge)
     return done;
 }
 
-bool profile_merge_inlined(struct profile_merge *merge)
+bool merge_inlined(struct merge *merge)
 {
     for (uint32_t i = 1; i < merge->from->inlined_count; i++) {
         const struct profile_inlined *it = &merge->from->inlined[i];
-        merge->inlined[i] =
-            profile_inlined(merge->into, profile_merge_text(merge, it->function_name),
-                            profile_merge_text(merge, it->file), it->line, merge->inlined[it->outer]);
+        merge->inlined[i] = profile_inlined(merge->into, merge_text(merge, it->function_name),
+                                            merge_text(merge, it->file), it->line, merge->inlined[it->outer]);
         if (!merge->inlined[i])
             return false;
     }
@@ -115,7 +113,7 @@ bool profile_merge_inlined(struct profile_merge *merge)
 }
 
 /* A guess is only as good as what both say of the same address. */
-static bool contradicts(const struct profile_merge *merge, const struct profile_address *mine, uint32_t known)
+static bool contradicts(const struct merge *merge, const struct profile_address *mine, uint32_t known)
 {
     const struct profile_address *other = &merge->into->addresses[known];
     return known < merge->addresses_before && mine->function && other->function &&
@@ -124,8 +122,7 @@ static bool contradicts(const struct profile_merge *merge, const struct profile_
 }
 
 /* What is known of an address: whoever knows more is believed, the first one of equals. */
-static bool resolve(struct profile_merge *merge, uint32_t index, const struct profile_address *mine,
-                    uint64_t slide)
+static bool resolve(struct merge *merge, uint32_t index, const struct profile_address *mine, uint64_t slide)
 {
     struct profile_address value = merge->into->addresses[index];
     bool names = mine->function && !value.function, lines = mine->line && !value.line;
@@ -133,7 +130,7 @@ static bool resolve(struct profile_merge *merge, uint32_t index, const struct pr
         value.resolution = mine->resolution;
         if (mine->function) {
             const struct profile_function *it = &merge->from->functions[mine->function];
-            value.function = profile_function(merge->into, value.image, profile_merge_text(merge, it->name),
+            value.function = profile_function(merge->into, value.image, merge_text(merge, it->name),
                                               it->start + slide, it->end + slide);
             if (!value.function)
                 return false;
@@ -141,7 +138,7 @@ static bool resolve(struct profile_merge *merge, uint32_t index, const struct pr
     }
     if (lines || (!value.lines_known && mine->lines_known)) {
         value.lines_known = mine->lines_known;
-        value.file = profile_string(merge->into, profile_merge_text(merge, mine->file));
+        value.file = profile_string(merge->into, merge_text(merge, mine->file));
         value.line = mine->line;
         value.inlined = merge->inlined[mine->inlined];
     }
@@ -149,10 +146,10 @@ static bool resolve(struct profile_merge *merge, uint32_t index, const struct pr
     return true;
 }
 
-static bool add_address(struct profile_merge *merge, uint32_t i)
+static bool add_address(struct merge *merge, uint32_t i)
 {
     const struct profile_address *mine = &merge->from->addresses[i];
-    struct profile_merge_image *match = &merge->images[mine->image];
+    struct merge_image *match = &merge->images[mine->image];
     uint64_t slide = match->slide;
     if (!mine->image) /* a corrupt entry: it stays nothing */
         return true;
@@ -167,7 +164,7 @@ static bool add_address(struct profile_merge *merge, uint32_t i)
 }
 
 /* "(folded)" is known to the model by its address. */
-bool profile_merge_addresses(struct profile_merge *merge)
+bool merge_addresses(struct merge *merge)
 {
     merge->addresses_before = merge->into->address_count;
     if (merge->from->folded_address && !profile_folded_address(merge->into))

@@ -1,9 +1,9 @@
-#include "profile_merge.h"
+#include "merge.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile_merge_parts.h"
+#include "merge_parts.h"
 #include "profile_timeline.h"
 #include "wire_loss.h"
 
@@ -14,13 +14,13 @@ static const char *kind_of(const struct profile_counter *counter)
     return counter->exact ? "counted" : "sampled";
 }
 
-static int match_counter(struct profile_merge *merge, uint32_t index)
+static int match_counter(struct merge *merge, uint32_t index)
 {
     const struct profile_counter *it = &merge->from->counters[index];
-    const char *name = profile_merge_text(merge, it->name), *unit = profile_merge_text(merge, it->unit);
+    const char *name = merge_text(merge, it->name), *unit = merge_text(merge, it->unit);
     uint32_t known = profile_counter(merge->into, name, unit, it->exact, it->combine);
     if (!known)
-        return profile_merge_no_memory(merge);
+        return merge_no_memory(merge);
     const struct profile_counter *other = &merge->into->counters[known];
     const char *other_unit = profile_text(merge->into, other->unit);
     if (strcmp(unit, other_unit))
@@ -36,7 +36,7 @@ static int match_counter(struct profile_merge *merge, uint32_t index)
     return BASE_OK;
 }
 
-static int match_counters(struct profile_merge *merge)
+static int match_counters(struct merge *merge)
 {
     int result = BASE_OK;
     for (uint32_t i = 1; result == BASE_OK && i < merge->from->counter_count; i++)
@@ -46,7 +46,7 @@ static int match_counters(struct profile_merge *merge)
 
 /* --- processes and threads: each is a new one --- */
 
-static bool add_processes(struct profile_merge *merge)
+static bool add_processes(struct merge *merge)
 {
     for (uint32_t i = 1; i < merge->from->process_count; i++) {
         struct profile_process value = merge->from->processes[i];
@@ -55,22 +55,22 @@ static bool add_processes(struct profile_merge *merge)
             return false;
         bool known = value.origin && value.origin <= merge->origins;
         value.origin = merge->first_origin + (known ? value.origin - 1 : 0);
-        value.name = profile_string(merge->into, profile_merge_text(merge, value.name));
-        value.command = profile_string(merge->into, profile_merge_text(merge, value.command));
+        value.name = profile_string(merge->into, merge_text(merge, value.name));
+        value.command = profile_string(merge->into, merge_text(merge, value.command));
         profile_set_process(merge->into, process, &value);
         merge->processes[i] = process;
     }
     return true;
 }
 
-static bool add_threads(struct profile_merge *merge)
+static bool add_threads(struct merge *merge)
 {
     for (uint32_t i = 1; i < merge->from->thread_count; i++) {
         const struct profile_thread *it = &merge->from->threads[i];
         uint32_t thread = profile_thread(merge->into, merge->processes[it->process], it->tid);
         if (!thread)
             return false;
-        profile_set_thread_name(merge->into, thread, profile_merge_text(merge, it->name));
+        profile_set_thread_name(merge->into, thread, merge_text(merge, it->name));
         merge->threads[i] = thread;
     }
     return true;
@@ -78,7 +78,7 @@ static bool add_threads(struct profile_merge *merge)
 
 /* --- all of it --- */
 
-static bool make_maps(struct profile_merge *merge)
+static bool make_maps(struct merge *merge)
 {
     const struct profile *from = merge->from;
     merge->images = calloc(from->image_count + 1, sizeof *merge->images);
@@ -93,7 +93,7 @@ static bool make_maps(struct profile_merge *merge)
            merge->nodes && merge->counters && merge->climb;
 }
 
-static void free_maps(struct profile_merge *merge)
+static void free_maps(struct merge *merge)
 {
     free(merge->images);
     free(merge->processes);
@@ -113,37 +113,35 @@ static void add_losses(struct profile *into, const uint64_t *before, const struc
         profile_lose(into, i, from->losses[i]);
 }
 
-static int add_everything(struct profile_merge *merge, const char *file)
+static int add_everything(struct merge *merge, const char *file)
 {
     if (!make_maps(merge))
-        return profile_merge_no_memory(merge);
+        return merge_no_memory(merge);
     int result = match_counters(merge);
     if (result < 0)
         return result;
-    if (!add_processes(merge) || !add_threads(merge) || !profile_merge_images(merge) ||
-        !profile_merge_inlined(merge) || !profile_merge_addresses(merge) || !profile_merge_nodes(merge) ||
-        !profile_merge_cells(merge) || !profile_merge_edges(merge) || !profile_merge_peaks(merge) ||
-        !profile_merge_descriptors(merge) || !profile_merge_latencies(merge) ||
-        !profile_merge_coverage(merge) || !profile_merge_meta(merge, file))
-        return profile_merge_no_memory(merge);
-    return profile_timeline_each(file, profile_merge_sample, merge, merge->error);
+    if (!add_processes(merge) || !add_threads(merge) || !merge_images(merge) || !merge_inlined(merge) ||
+        !merge_addresses(merge) || !merge_nodes(merge) || !merge_cells(merge) || !merge_edges(merge) ||
+        !merge_peaks(merge) || !merge_descriptors(merge) || !merge_latencies(merge) ||
+        !merge_coverage(merge) || !merge_meta(merge, file))
+        return merge_no_memory(merge);
+    return profile_timeline_each(file, merge_sample, merge, merge->error);
 }
 
-int profile_merge_add(struct profile *into, const struct profile *from, const char *file,
-                      struct base_error *error)
+int merge_add(struct profile *into, const struct profile *from, const char *file, struct base_error *error)
 {
     uint64_t losses[PROFILE_LOSSES];
-    uint32_t origins = profile_merge_count_origins(from);
-    struct profile_merge merge = {.into = into,
-                                  .from = from,
-                                  .first_origin = profile_merge_count_origins(into) + 1,
-                                  .origins = origins ? origins : 1,
-                                  .error = error};
+    uint32_t origins = merge_count_origins(from);
+    struct merge merge = {.into = into,
+                          .from = from,
+                          .first_origin = merge_count_origins(into) + 1,
+                          .origins = origins ? origins : 1,
+                          .error = error};
     memcpy(losses, into->losses, sizeof losses);
     into->max_nodes = INT32_MAX; /* nothing is folded that was not */
     int result = add_everything(&merge, file);
     if (result == BASE_OK && into->losses[WIRE_LOSS_OUT_OF_MEMORY] != losses[WIRE_LOSS_OUT_OF_MEMORY])
-        result = profile_merge_no_memory(&merge);
+        result = merge_no_memory(&merge);
     free_maps(&merge);
     add_losses(into, losses, from);
     return result;

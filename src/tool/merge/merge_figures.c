@@ -1,12 +1,12 @@
-/* profile_merge_figures.c - the tree of one recording put into that of the other, with all figures on it. */
+/* merge_figures.c - the tree of one recording put into that of the other, with all figures on it. */
 #include <stdlib.h>
 
+#include "merge_parts.h"
 #include "profile_latency.h"
-#include "profile_merge_parts.h"
 #include "wire_loss.h"
 
 /* Parents may come after their children: climbs to one that is there, and comes back down. */
-static bool add_node(struct profile_merge *merge, uint32_t node)
+static bool add_node(struct merge *merge, uint32_t node)
 {
     const struct profile_node *nodes = merge->from->nodes;
     size_t steps = 0;
@@ -22,7 +22,7 @@ static bool add_node(struct profile_merge *merge, uint32_t node)
     return true;
 }
 
-bool profile_merge_nodes(struct profile_merge *merge)
+bool merge_nodes(struct merge *merge)
 {
     for (uint32_t i = 1; i < merge->from->node_count; i++)
         if (merge->from->nodes[i].address && !add_node(merge, i))
@@ -31,7 +31,7 @@ bool profile_merge_nodes(struct profile_merge *merge)
 }
 
 /* Losses are added up by themselves: what the model counts on the way would be counted twice. */
-bool profile_merge_cells(struct profile_merge *merge)
+bool merge_cells(struct merge *merge)
 {
     uint64_t before = merge->into->losses[WIRE_LOSS_OUT_OF_MEMORY];
     for (size_t i = 0; i < merge->from->cell_count; i++) {
@@ -42,7 +42,7 @@ bool profile_merge_cells(struct profile_merge *merge)
     return merge->into->losses[WIRE_LOSS_OUT_OF_MEMORY] == before;
 }
 
-bool profile_merge_edges(struct profile_merge *merge)
+bool merge_edges(struct merge *merge)
 {
     if (profile_counts_calls(merge->from) && !profile_calls_counter(merge->into))
         return false;
@@ -59,7 +59,7 @@ bool profile_merge_edges(struct profile_merge *merge)
     return true;
 }
 
-bool profile_merge_peaks(struct profile_merge *merge)
+bool merge_peaks(struct merge *merge)
 {
     uint64_t before = merge->into->losses[WIRE_LOSS_OUT_OF_MEMORY];
     for (size_t i = 1; i < merge->from->peak_count; i++) {
@@ -70,7 +70,7 @@ bool profile_merge_peaks(struct profile_merge *merge)
     return merge->into->losses[WIRE_LOSS_OUT_OF_MEMORY] == before;
 }
 
-bool profile_merge_latencies(struct profile_merge *merge)
+bool merge_latencies(struct merge *merge)
 {
     const struct profile *from = merge->from;
     uint32_t *rows = calloc(from->latency_count, sizeof *rows);
@@ -89,7 +89,7 @@ bool profile_merge_latencies(struct profile_merge *merge)
     return good;
 }
 
-bool profile_merge_descriptors(struct profile_merge *merge)
+bool merge_descriptors(struct merge *merge)
 {
     for (size_t i = 1; i < merge->from->descriptor_count; i++) {
         struct profile_descriptor it = merge->from->descriptors[i];

@@ -1,4 +1,4 @@
-/* profile_merge.h - several recordings in one profile, each told apart by the origin of its processes.
+/* merge.h - several recordings in one profile, each distinguished by the origin of its processes.
  *
  * What is the same becomes one: counters by name (unit and kind must agree), images by build-id, functions,
  * addresses, nodes of the tree, edges. Figures are added cell by cell, and since no two recordings share a
@@ -13,8 +13,8 @@
  * Of every recording all meta values are kept as "origin.N.KEY", N from 1, with "origin.N.file" and a short,
  * unique "origin.N.name". The profile's own values are: sums (durations, CPU time, overheads), the earliest
  * start, complete if all are, all notices, and whatever else all have alike. Context: tool, one thread. */
-#ifndef PROFILE_MERGE_H
-#define PROFILE_MERGE_H
+#ifndef MERGE_H
+#define MERGE_H
 
 #include "base_error.h"
 #include "profile.h"
@@ -22,10 +22,9 @@
 /* Adds the recording (or the merged recordings) that was loaded from `file`, with its timeline, to a profile
  * that holds nothing but what this function put there. BASE_EUSAGE: the two do not go together, and the
  * message says why. After any failure `into` is of no use. */
-int profile_merge_add(struct profile *into, const struct profile *from, const char *file,
-                      struct base_error *error);
+int merge_add(struct profile *into, const struct profile *from, const char *file, struct base_error *error);
 
 /* Call once after the last: names the origins, and settles the profile's own meta values. */
-int profile_merge_finish(struct profile *into, struct base_error *error);
+int merge_finish(struct profile *into, struct base_error *error);
 
 #endif
