@@ -178,62 +178,6 @@ static void a_session_from_end_to_end(void **state)
     assert_int_equal(trace_child_finish(&child), 0);
 }
 
-static int by_size(const void *left, const void *right)
-{
-    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return a < b ? -1 : a > b;
-}
-
-static void time_stops(unsigned threads)
-{
-    enum { TIMES = 11, MANY = 5000 };
-    static uint8_t text[64 * PAGE] = {1};
-    struct trace_memory_change *changes = calloc(MANY, sizeof *changes);
-    for (size_t i = 0; i < MANY; i++) {
-        changes[i].address = (uint64_t)(uintptr_t)text + i * 50;
-        changes[i].length = 4;
-        memcpy(changes[i].before, text + i * 50, 4);
-        memset(changes[i].after, 7, 4);
-    }
-    struct trace_child child = trace_child_start(trace_child_busy, threads);
-    struct helper helper;
-    struct helper_stopped stopped;
-    struct base_error error = {0};
-    uint64_t plain[TIMES], written[TIMES];
-    must(helper_begin(&helper, &error), &error);
-    must(helper_trace_stage(&helper, 0, changes, MANY, &error), &error);
-    for (int i = 0; i < TIMES; i++) {
-        must(stop(&helper, child.pid, &stopped, &error), &error);
-        must(helper_resume(&helper, &stopped, &error), &error);
-        plain[i] = stopped.stopped_ns / 1000;
-        nap_us(2000);
-        must(stop(&helper, child.pid, NULL, &error), &error);
-        must(i % 2 == 0 ? helper_trace_apply(&helper, 0, &error) : helper_trace_undo(&helper, 0, &error),
-             &error);
-        must(helper_resume(&helper, &stopped, &error), &error);
-        written[i] = stopped.stopped_ns / 1000;
-        nap_us(2000);
-    }
-    helper_end(&helper);
-    qsort(plain, TIMES, sizeof *plain, by_size);
-    qsort(written, TIMES, sizeof *written, by_size);
-    printf("# %u threads stopped and resumed, over a socket: %llu us (%llu to %llu); with 5,000 "
-           "changes: %llu us (%llu to %llu)\n",
-           threads, (unsigned long long)plain[TIMES / 2], (unsigned long long)plain[0],
-           (unsigned long long)plain[TIMES - 1], (unsigned long long)written[TIMES / 2],
-           (unsigned long long)written[0], (unsigned long long)written[TIMES - 1]);
-    free(changes);
-    assert_int_equal(trace_child_finish(&child), 0);
-}
-
-static void figures(void **state)
-{
-    (void)state;
-    time_stops(1);
-    time_stops(50);
-    time_stops(TRACE_CHILD_THREADS);
-}
-
 static void refusals_travel(void **state)
 {
     (void)state;
@@ -595,7 +539,6 @@ int main(void)
         cmocka_unit_test(a_helper_without_messages_is_refused),
         cmocka_unit_test(every_request_fails_once),
         cmocka_unit_test(a_process_killed_while_memory_is_shared_ends_no_other),
-        cmocka_unit_test(figures),
     };
     return faults == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,6 @@
 
 #include "base_clock.h"
 #include "helper_session.h"
-#include "proc_target.h"
 #include "trace_child.h"
 
 /* --- the faults --- */
@@ -683,115 +682,6 @@ static void every_request_fails_once(void **state)
     assert_true(failed > 300);
 }
 
-/* --- figures --- */
-
-static int by_size(const void *left, const void *right)
-{
-    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return a < b ? -1 : a > b;
-}
-
-static int start_threads(void)
-{
-    uint64_t began = base_clock_now();
-    for (int i = 0; i < 2000; i++) {
-        pthread_t thread;
-        if (pthread_create(&thread, NULL, sum_up, NULL) || pthread_join(thread, NULL))
-            return 1;
-    }
-    atomic_store(&helper_session_truth->value, (base_clock_now() - began) / 2000);
-    return 0;
-}
-
-static int start_processes(void)
-{
-    uint64_t began = base_clock_now();
-    for (int i = 0; i < 300; i++) {
-        pid_t pid = fork();
-        if (pid == 0)
-            _exit(0);
-        waitpid(pid, NULL, 0);
-    }
-    atomic_store(&helper_session_truth->value, (base_clock_now() - began) / 300);
-    return 0;
-}
-
-static int raise_signals(void)
-{
-    signal(SIGUSR1, on_timer);
-    uint64_t began = base_clock_now();
-    for (int i = 0; i < 5000; i++)
-        raise(SIGUSR1);
-    atomic_store(&helper_session_truth->value, (base_clock_now() - began) / 5000);
-    return 0;
-}
-
-static uint64_t cost_once(int (*function)(void), bool followed)
-{
-    struct helper_session tally = helper_session_begin();
-    pid_t pid = followed ? helper_session_start(&tally, function, 256) : fork();
-    if (pid == 0)
-        _exit(function());
-    tally.batch = 256;
-    while (followed && tally.ended != pid)
-        helper_session_work(&tally, 100);
-    assert_int_equal(helper_session_wait_for(pid), 0);
-    helper_session_finish(&tally);
-    return atomic_load(&helper_session_truth->value);
-}
-
-/* The least of some, since the machine has other work. */
-static uint64_t cost_of(int (*function)(void), bool followed)
-{
-    uint64_t least = UINT64_MAX;
-    for (int i = 0; i < 5; i++) {
-        uint64_t cost = cost_once(function, followed);
-        least = cost < least ? cost : least;
-    }
-    return least;
-}
-
-static void time_holds(unsigned threads)
-{
-    enum { TIMES = 21 };
-    uint64_t times[TIMES], waits[TIMES];
-    struct helper_session tally = helper_session_begin();
-    struct helper_stopped stopped;
-    struct trace_child child = trace_child_start(trace_child_busy, threads);
-    helper_session_follow(&tally, child.pid);
-    for (int i = 0; i < TIMES; i++) {
-        uint64_t began = base_clock_now();
-        helper_session_hold(&tally, child.pid);
-        waits[i] = (base_clock_now() - began) / 1000;
-        assert_int_equal(helper_trace_release(&tally.helper, child.pid, &stopped, NULL), BASE_OK);
-        times[i] = stopped.stopped_ns / 1000;
-        helper_session_nap_us(3000);
-    }
-    qsort(times, TIMES, sizeof *times, by_size);
-    qsort(waits, TIMES, sizeof *waits, by_size);
-    printf("# %u threads held and released: stopped for %llu us (%llu to %llu); tally waits %llu us\n",
-           threads, (unsigned long long)times[TIMES / 2], (unsigned long long)times[0],
-           (unsigned long long)times[TIMES - 1], (unsigned long long)waits[TIMES / 2]);
-    helper_session_finish(&tally);
-    assert_int_equal(trace_child_finish(&child), 0);
-}
-
-static void figures(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *name;
-        int (*function)(void);
-    } costs[] = {{"a thread", start_threads}, {"a fork", start_processes}, {"a signal", raise_signals}};
-    for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
-        uint64_t alone = cost_of(costs[i].function, false), followed = cost_of(costs[i].function, true);
-        printf("# %s: %llu ns alone, %llu ns followed\n", costs[i].name, (unsigned long long)alone,
-               (unsigned long long)followed);
-    }
-    time_holds(1);
-    time_holds(50);
-}
-
 int main(int argc, char **argv)
 {
     if (!helper_session_main(argc, argv))
@@ -811,7 +701,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(lost_privileges_are_reported),
         cmocka_unit_test(a_vfork_child_from_before_is_followed_too),
         cmocka_unit_test(every_request_fails_once),
-        cmocka_unit_test(figures),
     };
     return faults == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }
