@@ -18,7 +18,7 @@
 #include "base_map.h"
 #include "elf_image.h"
 #include "profile.h"
-#include "profile_store.h"
+#include "store.h"
 
 enum { PID = 4242, PERIOD_NS = 1001001 };
 
@@ -47,12 +47,11 @@ static uint64_t number_of(const char *text)
 static void write_profile(const char *path, struct profile *profile)
 {
     struct base_error error = {0};
-    struct profile_store *store;
+    struct store *store;
     profile_set_meta(profile, "command", "bench");
     profile_set_meta(profile, "complete", "yes");
     profile_set_metaf(profile, "rate_hz", "%d", 1000000000 / PERIOD_NS);
-    if (profile_store_create(path, &store, &error) < 0 ||
-        profile_store_close(store, profile, false, &error) < 0)
+    if (store_create(path, &store, &error) < 0 || store_close(store, profile, false, &error) < 0)
         fail(path, &error);
 }
 

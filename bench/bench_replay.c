@@ -24,9 +24,9 @@
 
 #include "perf_ring.h"
 #include "perf_time.h"
-#include "profile_store.h"
 #include "record_launch.h"
 #include "sample_stream.h"
+#include "store.h"
 
 enum { RATE = 999, THREADS = 16, HOUR_S = 3600, NODES = 1000000 };
 static const size_t CAPTURE_LIMIT = (size_t)1 << 30;
@@ -145,12 +145,12 @@ static void print_figure(const char *mode, const char *name, double value, const
     printf("%s_%s %.1f %s\n", mode, name, value, unit);
 }
 
-static void print_end(const char *mode, struct profile_store *store, struct profile *profile,
-                      uint64_t peak_kb, uint64_t start_cpu)
+static void print_end(const char *mode, struct store *store, struct profile *profile, uint64_t peak_kb,
+                      uint64_t start_cpu)
 {
     struct base_error error = {0};
-    uint64_t size = profile_store_size(store);
-    if (profile_store_close(store, profile, false, &error) < 0)
+    uint64_t size = store_size(store);
+    if (store_close(store, profile, false, &error) < 0)
         fail("profile", &error);
     print_figure(mode, "memory", (double)peak_kb / 1000, "MB");
     print_figure(mode, "file", (double)size / 1e6, "MB");
@@ -187,9 +187,9 @@ static void replay_hour(const struct capture *capture, const char *output)
     const char *mode = "hour";
     struct base_error error = {0};
     struct profile *profile = profile_new();
-    struct profile_store *store;
+    struct store *store;
     uint8_t *record = malloc(1 << 16);
-    if (!profile || !record || profile_store_create(output, &store, &error) < 0)
+    if (!profile || !record || store_create(output, &store, &error) < 0)
         fail(output, &error);
     struct sample_stream stream = new_stream(capture, profile);
     uint64_t wanted = (uint64_t)RATE * HOUR_S * THREADS, sent = 0, time = 0, peak = 0;
@@ -208,7 +208,7 @@ static void replay_hour(const struct capture *capture, const char *output)
             memcpy(record, header, header->size);
             for (uint32_t thread = 0; thread < THREADS; thread++, sent++)
                 send_again(&stream, record, thread, time++);
-            if (sent % (RATE * THREADS / 2) < THREADS && profile_store_flush(store, profile, &error) < 0)
+            if (sent % (RATE * THREADS / 2) < THREADS && store_flush(store, profile, &error) < 0)
                 fail("flush", &error);
         }
         uint64_t now = anonymous_kb();
@@ -255,9 +255,9 @@ static void replay_nodes(const struct capture *capture, const char *output)
     const char *mode = "nodes";
     struct base_error error = {0};
     struct profile *seed = profile_new(), *profile = profile_new();
-    struct profile_store *store;
+    struct store *store;
     uint64_t time = 0, peak = 0, start_cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID), added = 0;
-    if (!seed || !profile || profile_store_create(output, &store, &error) < 0)
+    if (!seed || !profile || store_create(output, &store, &error) < 0)
         fail(output, &error);
     profile->max_nodes = 2 * NODES;
     struct sample_stream stream = new_stream(capture, seed);
@@ -270,7 +270,7 @@ static void replay_nodes(const struct capture *capture, const char *output)
     for (uint64_t variant = 0; profile->live_nodes < NODES; variant++) {
         for (size_t i = 0; i < seed->cell_count && profile->live_nodes < NODES; i++, added++) {
             add_variant(seed, seed->cells[i].node, profile, variant, where);
-            if (added % 1000 == 0 && profile_store_flush(store, profile, &error) < 0)
+            if (added % 1000 == 0 && store_flush(store, profile, &error) < 0)
                 fail("flush", &error);
         }
         uint64_t now = anonymous_kb();

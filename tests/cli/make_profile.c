@@ -31,7 +31,7 @@
 #include "profile.h"
 #include "profile_heap.h"
 #include "profile_latency.h"
-#include "profile_store.h"
+#include "store.h"
 #include "wire_loss.h"
 
 enum { PERIOD_NS = 1001001, FRAMES_MOST = 10 };
@@ -494,11 +494,10 @@ static void describe_time(struct profile *profile)
 static void write_profile(const char *folder, const char *name, struct profile *profile)
 {
     char path[4096];
-    struct profile_store *store;
+    struct store *store;
     struct base_error error = {0};
     snprintf(path, sizeof path, "%s/%s.tally", folder, name);
-    if (profile_store_create(path, &store, &error) < 0 ||
-        profile_store_close(store, profile, false, &error) < 0)
+    if (store_create(path, &store, &error) < 0 || store_close(store, profile, false, &error) < 0)
         fail(error.text);
     profile_free(profile);
 }

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "profile.h"
-#include "profile_store.h"
+#include "store.h"
 #include "wire_loss.h"
 
 enum { DEEPEST = 64 };
@@ -33,11 +33,10 @@ static void fail(const char *what)
 static void write_profile(const char *folder, const char *name, struct profile *profile)
 {
     char path[4096];
-    struct profile_store *store;
+    struct store *store;
     struct base_error error = {0};
     snprintf(path, sizeof path, "%s/%s.tally", folder, name);
-    if (profile_store_create(path, &store, &error) < 0 ||
-        profile_store_close(store, profile, false, &error) < 0)
+    if (store_create(path, &store, &error) < 0 || store_close(store, profile, false, &error) < 0)
         fail(error.text);
     profile_free(profile);
 }

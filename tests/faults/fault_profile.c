@@ -10,7 +10,7 @@
 #include "base_map.h"
 #include "failing.h"
 #include "profile.h"
-#include "profile_store.h"
+#include "store.h"
 #include "wire_loss.h"
 
 /* --- a small recording --- */
@@ -53,24 +53,24 @@ static void record_samples(struct profile *profile, unsigned seed)
 static int record_and_read(void)
 {
     struct profile *profile = profile_new(), *loaded = NULL;
-    struct profile_store *store = NULL;
+    struct store *store = NULL;
     struct base_error error = {0};
     int result = profile ? BASE_OK : BASE_ENOMEM;
     if (profile) {
         profile->max_nodes = 400;
-        result = profile_store_create(path, &store, &error);
+        result = store_create(path, &store, &error);
     }
     for (unsigned flush = 0; result == BASE_OK && flush < 3; flush++) {
         record_samples(profile, flush * 10000);
-        result = profile_store_flush(store, profile, &error);
+        result = store_flush(store, profile, &error);
     }
     int lost = profile && profile->losses[WIRE_LOSS_OUT_OF_MEMORY];
     if (store) {
-        int closed = profile_store_close(store, profile, false, &error);
+        int closed = store_close(store, profile, false, &error);
         result = result == BASE_OK ? closed : result;
     }
     if (result == BASE_OK)
-        result = profile_load(path, &loaded, &error);
+        result = store_load(path, &loaded, &error);
     if (loaded)
         profile_free(loaded);
     if (profile)
@@ -93,7 +93,7 @@ static int opens_afterwards(void)
     struct base_error error = {0};
     if (access(path, F_OK))
         return 1; /* it failed before there was a file */
-    if (profile_load(path, &loaded, &error) < 0) {
+    if (store_load(path, &loaded, &error) < 0) {
         printf("# %s\n", error.text);
         return 0;
     }

@@ -18,7 +18,7 @@
 
 #include "base_map.h"
 #include "profile.h"
-#include "profile_store.h"
+#include "store.h"
 
 /* --- the faults --- */
 
@@ -123,17 +123,17 @@ static int is_told(int result, const struct base_error *error)
 static int record(struct outcome *outcome)
 {
     struct profile *profile = profile_new();
-    struct profile_store *store = NULL;
+    struct store *store = NULL;
     struct base_error error = {0};
-    int result = profile_store_create(path, &store, &error), told = is_told(result, &error);
+    int result = store_create(path, &store, &error), told = is_told(result, &error);
     outcome->begun = result == BASE_OK;
     outcome->failures = result < 0;
     for (int flush = 0; store && flush <= FLUSHES; flush++) {
         base_error_clear(&error);
         if (flush < FLUSHES)
             record_samples(profile, (unsigned)flush * 10000);
-        result = flush < FLUSHES ? profile_store_flush(store, profile, &error)
-                                 : profile_store_close(store, profile, false, &error);
+        result = flush < FLUSHES ? store_flush(store, profile, &error)
+                                 : store_close(store, profile, false, &error);
         told &= is_told(result, &error);
         outcome->failures += result < 0;
         if (result == BASE_OK)
@@ -157,7 +157,7 @@ static int file_is_right(const struct outcome *outcome)
     struct base_error error = {0};
     if (!outcome->begun)
         return access(path, F_OK) != 0; /* nothing half-made */
-    if (profile_load(path, &loaded, &error) < 0) {
+    if (store_load(path, &loaded, &error) < 0) {
         printf("# %s\n", error.text);
         return 0;
     }
@@ -173,7 +173,7 @@ static int load_is_right(uint64_t n, int *failed)
     struct base_error error = {0};
     faults.calls = 0;
     faults.fail_at = n;
-    int result = profile_load(path, &loaded, &error);
+    int result = store_load(path, &loaded, &error);
     faults.fail_at = 0;
     *failed = result < 0;
     int right = result < 0 ? result == BASE_ENOMEM && error.text[0] : total(loaded) == FLUSHES * SAMPLES;

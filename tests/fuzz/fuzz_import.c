@@ -19,7 +19,7 @@
 #include "import.h"
 #include "import_file.h"
 #include "profile.h"
-#include "profile_store.h"
+#include "store.h"
 
 enum { ROOM = 1 << 16 }; /* by which a damaged copy may be longer */
 
@@ -146,7 +146,7 @@ static bool try_export(const struct profile *profile, struct export_options opti
 static bool try_exports(const char *path, uint64_t seeds)
 {
     struct profile *profile = NULL;
-    if (profile_load(path, &profile, NULL) < 0)
+    if (store_load(path, &profile, NULL) < 0)
         return false;
     bool good =
         try_export(profile, (struct export_options){.format = EXPORT_PPROF}, seeds) &&

@@ -22,9 +22,9 @@
 #include "fuzz_file.h"
 #include "merge.h"
 #include "profile.h"
-#include "profile_period.h"
-#include "profile_store.h"
-#include "profile_timeline.h"
+#include "store.h"
+#include "store_period.h"
+#include "store_timeline.h"
 
 static char copy[] = "/tmp/tally-fuzz-XXXXXX";
 
@@ -37,7 +37,7 @@ static bool write_copy(const uint8_t *data, size_t size)
 
 /* --- one file --- */
 
-static bool count_samples(void *context, const struct profile_timeline_sample *sample)
+static bool count_samples(void *context, const struct store_timeline_sample *sample)
 {
     (void)sample;
     return ++*(uint64_t *)context < 1000000;
@@ -131,21 +131,21 @@ static bool try_merge(const struct profile *profile, const char *path)
  * model in order. */
 static bool try_times(struct profile *profile, const char *path)
 {
-    const struct profile_period period = {1000000, 1u << 30};
-    struct profile_timeline_list times;
+    const struct store_period period = {1000000, 1u << 30};
+    struct store_timeline_list times;
     struct base_error error = {0};
     uint64_t sum = 0;
-    if (profile_timeline_read(path, profile, &times, &error) < 0)
+    if (store_timeline_read(path, profile, &times, &error) < 0)
         return error.text[0] != '\0';
     struct export_options options = {
         .counter = profile->counter_count > 1, .times = &times, .creator = "", .file = ""};
     bool good = true;
     for (options.format = EXPORT_FIREFOX; options.format <= EXPORT_PERFETTO; options.format++)
         good = export_profile(profile, &options, swallow, &sum, NULL) == BASE_OK && good;
-    profile_period_cut(&times, &period);
-    good = profile_period_keep(profile, &times, &error) == BASE_OK &&
+    store_period_cut(&times, &period);
+    good = store_period_keep(profile, &times, &error) == BASE_OK &&
            profile_check(profile, &error) == BASE_OK && try_exports(profile) && good;
-    profile_timeline_list_free(&times);
+    store_timeline_list_free(&times);
     return good;
 }
 
@@ -154,7 +154,7 @@ static bool try_file(const char *path)
     struct profile *profile = NULL;
     struct base_error error = {0};
     uint64_t samples = 0;
-    if (profile_load(path, &profile, &error) < 0) {
+    if (store_load(path, &profile, &error) < 0) {
         if (!error.text[0])
             return false;
     } else if (profile_check(profile, &error) < 0 || walk(profile) == UINT64_MAX || !try_exports(profile) ||
@@ -163,7 +163,7 @@ static bool try_file(const char *path)
     }
     profile_free(profile);
     base_error_clear(&error);
-    int result = profile_timeline_each(path, count_samples, &samples, &error);
+    int result = store_timeline_each(path, count_samples, &samples, &error);
     return result == BASE_OK || error.text[0];
 }
 
@@ -218,7 +218,7 @@ static void damage_by_sql(uint64_t *random)
 static bool make_profile(const char *path)
 {
     struct profile *profile = profile_new();
-    struct profile_store *store;
+    struct store *store;
     profile->max_nodes = 300;
     uint32_t image = profile_image(profile, PROFILE_IMAGE_FILE, "/bin/x", "abcd", 0);
     uint32_t counter = profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
@@ -237,8 +237,8 @@ static bool make_profile(const char *path)
         profile_set_left(profile, image, i, "left alone", i + 1);
         profile_set_uncovered(profile, image, i, i % 2 ? "f" : NULL, "left alone");
     }
-    bool good = profile_folds(profile) > 3 && profile_store_create(path, &store, NULL) == BASE_OK &&
-                profile_store_close(store, profile, false, NULL) == BASE_OK;
+    bool good = profile_folds(profile) > 3 && store_create(path, &store, NULL) == BASE_OK &&
+                store_close(store, profile, false, NULL) == BASE_OK;
     profile_free(profile);
     return good;
 }

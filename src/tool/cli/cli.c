@@ -9,7 +9,7 @@
 #include "base_text.h"
 #include "base_utf8.h"
 #include "base_wrap.h"
-#include "cli_write.h"
+#include "base_write.h"
 
 #define PREFIX "tally: "
 enum { LINE_MOST = 2048, PREFIX_LENGTH = sizeof PREFIX - 1 };
@@ -28,9 +28,9 @@ static void say_line(char *line, size_t length)
     }
     line[length] = '\n';
     if (breaks && !wrapped.failed)
-        cli_write(STDERR_FILENO, base_text_string(&wrapped), wrapped.length);
+        base_write(STDERR_FILENO, base_text_string(&wrapped), wrapped.length);
     else
-        cli_write(STDERR_FILENO, line, length + 1);
+        base_write(STDERR_FILENO, line, length + 1);
     base_text_free(&wrapped);
 }
 

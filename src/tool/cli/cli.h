@@ -45,7 +45,7 @@ struct cli_listed {
 int cmd_completion(int argc, char **argv, const struct cli_listed *commands, size_t count);
 
 /* Reads a command's options. True: go on. False: *status is the exit status: the help (or its part of the
- * completions, cli_completion.h) was asked for and printed, or a mistake was reported. */
+ * completions, completion.h) was asked for and printed, or a mistake was reported. */
 bool cli_parse(const struct base_options_command *command, int argc, char **argv, void *target,
                struct base_options_rest *rest, int *status);
 

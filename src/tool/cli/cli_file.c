@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base_path.h"
-#include "cli_write.h"
+#include "base_write.h"
 
 static bool is_same_file(const struct stat *status, const char *path)
 {
@@ -109,7 +109,7 @@ bool cli_file_write(void *context, const void *bytes, size_t length)
 {
     struct cli_file *file = context;
     file->length += length;
-    if (file->number || cli_write(file->descriptor, bytes, length))
+    if (file->number || base_write(file->descriptor, bytes, length))
         return !file->number;
     file->number = errno;
     return false;

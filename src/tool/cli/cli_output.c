@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base_write.h"
 #include "cli.h"
-#include "cli_write.h"
 
 void cli_output_secure(void)
 {
@@ -32,7 +32,7 @@ int cli_output_text(const struct base_text *text)
 {
     if (text->failed)
         return fail_writing(ENOMEM);
-    return cli_write(STDOUT_FILENO, text->data, text->length) ? CLI_OK : fail_writing(errno);
+    return base_write(STDOUT_FILENO, text->data, text->length) ? CLI_OK : fail_writing(errno);
 }
 
 /* close itself can fail too: NFS and quotas tell only then. */

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base_terminal.h"
+#include "base_write.h"
 #include "cli_output.h"
-#include "cli_write.h"
 
 enum { NOT_FOUND = 127 };
 
@@ -98,7 +98,7 @@ static bool show_paged(const struct base_text *text, const char *command, const 
         become_pager(command, ends[0], mask);
     close(ends[0]);
     if (child > 0)
-        cli_write(ends[1], text->data, text->length);
+        base_write(ends[1], text->data, text->length);
     close(ends[1]);
     int status = child > 0 ? wait_for(child) : -1;
     return status != -1 && !(WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND);

@@ -1,16 +1,16 @@
 #include "base_text.h"
 #include "cli.h"
-#include "cli_completion.h"
 #include "cli_output.h"
+#include "completion.h"
 
 bool cli_parse(const struct base_options_command *command, int argc, char **argv, void *target,
                struct base_options_rest *rest, int *status)
 {
     struct base_error error = {0};
     struct base_text help = {0};
-    enum cli_shell shell;
-    if (cli_completion_requested(argc, argv, &shell)) {
-        cli_completion_command(shell, command, &help);
+    enum completion_shell shell;
+    if (completion_requested(argc, argv, &shell)) {
+        completion_of_command(shell, command, &help);
         *status = cli_output_text(&help);
         base_text_free(&help);
         return false;

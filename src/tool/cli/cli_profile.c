@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "cli_progress.h"
-#include "profile_period.h"
-#include "profile_store.h"
 #include "sample_resolve.h"
+#include "store.h"
+#include "store_period.h"
 #include "view_text.h"
 
 struct loading {
@@ -42,7 +42,7 @@ int cli_profile_load(const char *path, bool lines, bool debuginfod, struct profi
 {
     struct loading loading = {.progress = cli_progress_begin(), .path = path};
     struct profile *profile = NULL;
-    int result = profile_load_watched(path, show_loading, &loading, &profile, error);
+    int result = store_load_watched(path, show_loading, &loading, &profile, error);
     if (result == BASE_OK)
         result = resolve(profile, lines, debuginfod, &loading, error);
     cli_progress_end(&loading.progress);
@@ -102,8 +102,7 @@ static void describe_period(struct base_text *text, const struct view_part *part
 }
 
 static int check_times(const struct profile *profile, const char *file,
-                       const struct profile_timeline_list *list, const char *counter,
-                       struct base_error *error)
+                       const struct store_timeline_list *list, const char *counter, struct base_error *error)
 {
     uint32_t wanted = counter ? profile_counter_named(profile, counter) : 0;
     bool timed = !wanted; /* an unknown one is not refused here */
@@ -117,16 +116,16 @@ static int check_times(const struct profile *profile, const char *file,
                              counter, file);
 }
 
-static int keep_period(struct profile *profile, struct profile_timeline_list *list,
+static int keep_period(struct profile *profile, struct store_timeline_list *list,
                        const struct view_part *part, struct base_error *error)
 {
-    const struct profile_period period = {part->from_ns, part->to_ns ? part->to_ns : UINT64_MAX};
+    const struct store_period period = {part->from_ns, part->to_ns ? part->to_ns : UINT64_MAX};
     uint64_t all = list->count;
     double last = (double)list->items[list->count - 1].time_ns / 1e9;
     struct base_text text = {0};
-    profile_period_cut(list, &period);
+    store_period_cut(list, &period);
     describe_period(&text, part);
-    int code = list->count ? profile_period_keep(profile, list, error)
+    int code = list->count ? store_period_keep(profile, list, error)
                            : base_fail(error, BASE_EUSAGE, "no sample is from %s; the last one is at %.6g s",
                                        base_text_string(&text), last);
     base_text_add(&text, ": ");
@@ -142,16 +141,16 @@ static int keep_period(struct profile *profile, struct profile_timeline_list *li
 int cli_profile_period(struct profile *profile, const char *file, const struct view_part *part,
                        const char *counter, struct base_error *error)
 {
-    struct profile_timeline_list list = {0};
+    struct store_timeline_list list = {0};
     if (!part->from_ns && !part->to_ns)
         return BASE_OK;
     if (part->to_ns && part->to_ns <= part->from_ns)
         return base_fail(error, BASE_EUSAGE, "--to is not after --from");
-    int code = profile_timeline_read(file, profile, &list, error);
+    int code = store_timeline_read(file, profile, &list, error);
     if (code >= 0)
         code = check_times(profile, file, &list, counter, error);
     if (code >= 0)
         code = keep_period(profile, &list, part, error);
-    profile_timeline_list_free(&list);
+    store_timeline_list_free(&list);
     return code;
 }

@@ -5,7 +5,7 @@
 
 #include "base_terminal.h"
 #include "base_text.h"
-#include "cli_write.h"
+#include "base_write.h"
 
 enum { AFTER_MS = 500, BETWEEN_MS = 80, WIDEST_NAME = 50 };
 
@@ -48,7 +48,7 @@ void cli_progress_show(struct cli_progress *progress, const char *what, size_t d
     if (total)
         base_text_addf(&line, ": %zu %%", done < total ? 100 * done / total : 100);
     base_text_add(&line, "\033[K");
-    cli_write(progress->descriptor, base_text_string(&line), line.length);
+    base_write(progress->descriptor, base_text_string(&line), line.length);
     progress->shown = true;
     progress->last = now;
     base_text_free(&line);
@@ -57,6 +57,6 @@ void cli_progress_show(struct cli_progress *progress, const char *what, size_t d
 void cli_progress_end(struct cli_progress *progress)
 {
     if (progress->shown)
-        cli_write(progress->descriptor, "\r\033[K", 4);
+        base_write(progress->descriptor, "\r\033[K", 4);
     progress->shown = false;
 }

@@ -4,13 +4,13 @@
 
 #include <sys/types.h>
 
-#include "cli_record_request.h"
+#include "request.h"
 
 /* Between two steps of a recording, and two drawings of the status line. */
 enum { CLI_RECORD_STEP_MS = 250 };
 
 struct cli_record_recorder {
-    const struct cli_record_request *request;
+    const struct request *request;
     struct record_session *session;
     int signals; /* signalfd; -1: refused */
     pid_t child;

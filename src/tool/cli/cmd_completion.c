@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "cli.h"
-#include "cli_completion.h"
 #include "cli_output.h"
+#include "completion.h"
 
 static const struct base_option completion_options[] = {{0}};
 
@@ -32,7 +32,7 @@ static const struct base_options_command completion_command = {
 
 struct commands {
     const struct cli_listed *all;
-    struct cli_named *items;
+    struct completion_named *items;
     size_t count;
 };
 
@@ -42,7 +42,7 @@ static bool list_commands(struct commands *commands, const struct cli_listed *al
     commands->count = count;
     commands->items = calloc(count, sizeof *commands->items);
     for (size_t i = 0; commands->items && i < count; i++)
-        commands->items[i] = (struct cli_named){all[i].name, all[i].summary};
+        commands->items[i] = (struct completion_named){all[i].name, all[i].summary};
     return commands->items;
 }
 
@@ -56,11 +56,11 @@ static int completion_print_text(struct base_text *text)
 }
 
 /* Each command prints its own part, straight after what was printed before. */
-static int print_parts(const struct commands *commands, enum cli_shell shell)
+static int print_parts(const struct commands *commands, enum completion_shell shell)
 {
     int status = CLI_OK;
     for (size_t i = 0; i < commands->count && status == CLI_OK; i++) {
-        char *name = strdup(commands->items[i].name), *request = strdup(cli_completion_request(shell));
+        char *name = strdup(commands->items[i].name), *request = strdup(completion_request(shell));
         char *arguments[] = {name, request, NULL};
         status = name && request ? commands->all[i].run(2, arguments) : CLI_FAILED;
         free(name);
@@ -69,25 +69,25 @@ static int print_parts(const struct commands *commands, enum cli_shell shell)
     return status;
 }
 
-static int print_script(const struct commands *commands, enum cli_shell shell)
+static int print_script(const struct commands *commands, enum completion_shell shell)
 {
     struct base_text head = {0}, tail = {0};
-    cli_completion_head(shell, commands->items, commands->count, &head);
+    completion_head(shell, commands->items, commands->count, &head);
     int status = completion_print_text(&head);
     if (status == CLI_OK)
         status = print_parts(commands, shell);
-    cli_completion_tail(shell, &tail);
+    completion_tail(shell, &tail);
     int last = status == CLI_OK ? completion_print_text(&tail) : status;
     base_text_free(&tail);
     return last;
 }
 
-static int find_shell(const char *name, enum cli_shell *shell, struct base_error *error)
+static int find_shell(const char *name, enum completion_shell *shell, struct base_error *error)
 {
-    static const char *const names[CLI_SHELLS] = {"bash", "zsh", "fish"};
-    for (int i = 0; i < CLI_SHELLS; i++)
+    static const char *const names[COMPLETION_SHELLS] = {"bash", "zsh", "fish"};
+    for (int i = 0; i < COMPLETION_SHELLS; i++)
         if (!strcmp(name, names[i])) {
-            *shell = (enum cli_shell)i;
+            *shell = (enum completion_shell)i;
             return BASE_OK;
         }
     return base_fail(error, BASE_EUSAGE, "completion: no completions for '%s', only for bash, zsh and fish",
@@ -99,7 +99,7 @@ int cmd_completion(int argc, char **argv, const struct cli_listed *all, size_t c
     struct base_options_rest rest;
     struct base_error error = {0};
     struct commands commands = {0};
-    enum cli_shell shell = CLI_BASH;
+    enum completion_shell shell = COMPLETION_BASH;
     char unused;
     int status;
     if (!cli_parse(&completion_command, argc, argv, &unused, &rest, &status))

@@ -5,13 +5,13 @@
 
 #include "cli.h"
 #include "cli_output.h"
-#include "cli_pids.h"
 #include "proc_namespace.h"
 #include "proc_owner.h"
 #include "remains.h"
+#include "request_pids.h"
 
 struct detach_request {
-    struct cli_pids pids;
+    struct request_pids pids;
     bool json;
 };
 
@@ -19,7 +19,7 @@ static int read_pids(const struct base_option *option, const char *argument, voi
                      struct base_error *error)
 {
     (void)option;
-    return cli_pids_read(&((struct detach_request *)target)->pids, argument, error);
+    return request_pids_read(&((struct detach_request *)target)->pids, argument, error);
 }
 
 static const struct base_option options[] = {{.name = "pid",

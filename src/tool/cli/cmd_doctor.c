@@ -7,8 +7,8 @@
 #include "base_text.h"
 #include "base_wrap.h"
 #include "cli.h"
-#include "cli_doctor.h"
 #include "cli_output.h"
+#include "doctor.h"
 
 enum { CANNOT_RECORD = 1, TEXT_COLUMN = 9, WIDTH = 80 };
 
@@ -42,7 +42,7 @@ static const struct base_options_command doctor_command = {
 
 static const char *const states[] = {"ok", "limited", "missing"};
 
-static void doctor_add_line(struct base_text *out, const struct cli_doctor_line *line)
+static void doctor_add_line(struct base_text *out, const struct doctor_line *line)
 {
     struct base_text text = {0};
     base_text_addf(&text, "%s: %s", line->name, line->meaning);
@@ -57,22 +57,22 @@ static void doctor_add_line(struct base_text *out, const struct cli_doctor_line 
     base_text_free(&text);
 }
 
-static void add_texts(struct base_text *out, const struct cli_doctor *doctor)
+static void add_texts(struct base_text *out, const struct doctor *doctor)
 {
     for (size_t i = 0; i < doctor->count; i++)
         doctor_add_line(out, &doctor->lines[i]);
     base_text_addf(out, "\n%s\n",
-                   cli_doctor_can_record(doctor) ? "Recording is possible." : "Recording is not possible.");
+                   doctor_can_record(doctor) ? "Recording is possible." : "Recording is not possible.");
 }
 
-static void doctor_add_json(struct base_text *out, const struct cli_doctor *doctor)
+static void doctor_add_json(struct base_text *out, const struct doctor *doctor)
 {
     struct base_json json = {.out = out, .lines = 2};
     base_json_begin(&json, NULL, '{');
-    base_json_bool(&json, "can_record", cli_doctor_can_record(doctor));
+    base_json_bool(&json, "can_record", doctor_can_record(doctor));
     base_json_begin(&json, "checks", '[');
     for (size_t i = 0; i < doctor->count; i++) {
-        const struct cli_doctor_line *line = &doctor->lines[i];
+        const struct doctor_line *line = &doctor->lines[i];
         base_json_begin(&json, NULL, '{');
         base_json_string(&json, "name", line->name);
         base_json_string(&json, "state", states[line->state]);
@@ -88,17 +88,17 @@ int cmd_doctor(int argc, char **argv)
 {
     struct doctor_request request = {0};
     struct base_options_rest rest;
-    struct cli_doctor doctor = {.root = ""};
+    struct doctor doctor = {.root = ""};
     struct base_text text = {0};
     int status;
     if (!cli_parse(&doctor_command, argc, argv, &request, &rest, &status))
         return status;
-    cli_doctor_check_all(&doctor);
+    doctor_check_all(&doctor);
     if (request.json)
         doctor_add_json(&text, &doctor);
     else
         add_texts(&text, &doctor);
     status = cli_output_text(&text);
     base_text_free(&text);
-    return status == CLI_OK && !cli_doctor_can_record(&doctor) ? CANNOT_RECORD : status;
+    return status == CLI_OK && !doctor_can_record(&doctor) ? CANNOT_RECORD : status;
 }

@@ -6,15 +6,15 @@
 #include <unistd.h>
 
 #include "base_terminal.h"
+#include "base_write.h"
 #include "cli.h"
 #include "cli_file.h"
 #include "cli_output.h"
 #include "cli_page.h"
 #include "cli_profile.h"
-#include "cli_write.h"
 #include "export.h"
 #include "profile_heap.h"
-#include "profile_period.h"
+#include "store_period.h"
 #include "view_select.h"
 
 struct export_request {
@@ -198,7 +198,7 @@ static const char *choose_output(const struct export_request *request)
 static bool write_standard(void *context, const void *bytes, size_t length)
 {
     int *number = context;
-    bool written = cli_write(STDOUT_FILENO, bytes, length);
+    bool written = base_write(STDOUT_FILENO, bytes, length);
     *number = written ? 0 : errno;
     return written;
 }
@@ -290,14 +290,14 @@ static int check_counter(const struct profile *profile, const struct export_requ
 
 /* The timeline, for formats that draw it. */
 static int read_times(const struct profile *profile, const struct export_request *request, const char *file,
-                      struct profile_timeline_list *times, struct base_error *error)
+                      struct store_timeline_list *times, struct base_error *error)
 {
     if (request->format != EXPORT_FIREFOX && request->format != EXPORT_PERFETTO)
         return BASE_OK;
-    const struct profile_period period = {request->part.from_ns,
-                                          request->part.to_ns ? request->part.to_ns : UINT64_MAX};
-    int code = profile_timeline_read(file, profile, times, error);
-    profile_period_cut(times, &period);
+    const struct store_period period = {request->part.from_ns,
+                                        request->part.to_ns ? request->part.to_ns : UINT64_MAX};
+    int code = store_timeline_read(file, profile, times, error);
+    store_period_cut(times, &period);
     if (code >= 0 && request->format == EXPORT_PERFETTO && !times->count)
         return base_fail(error, BASE_EUSAGE,
                          "export: %s has no timeline to draw; tally record --timeline keeps one", file);
@@ -307,15 +307,15 @@ static int read_times(const struct profile *profile, const struct export_request
 static int write_part(const struct profile *profile, const struct export_request *request,
                       struct view_options *part, struct export_options *options, struct base_error *error)
 {
-    struct profile_timeline_list times = {0};
+    struct store_timeline_list times = {0};
     if (read_times(profile, request, options->file, &times, error) < 0) {
-        profile_timeline_list_free(&times);
+        store_timeline_list_free(&times);
         return cli_fail(error);
     }
     options->times = &times;
     int status = request->format == EXPORT_HTML ? export_page(profile, request, options, part, error)
                                                 : export_put(profile, options, choose_output(request), error);
-    profile_timeline_list_free(&times);
+    store_timeline_list_free(&times);
     return status;
 }
 

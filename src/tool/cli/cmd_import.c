@@ -7,8 +7,8 @@
 #include "cli_progress.h"
 #include "import.h"
 #include "import_file.h"
-#include "profile_store.h"
 #include "sample_resolve.h"
+#include "store.h"
 
 struct import_request {
     int format; /* -1: not said */
@@ -143,14 +143,14 @@ static void import_report(const struct profile *profile, const char *output, uin
 
 static int write_profile(struct profile *profile, const char *output, struct base_error *error)
 {
-    struct profile_store *store = NULL;
-    int result = profile_store_create(output, &store, error);
-    if (result == BASE_OK && (result = profile_store_flush(store, profile, error)) < 0)
-        profile_store_close(store, profile, true, NULL);
+    struct store *store = NULL;
+    int result = store_create(output, &store, error);
+    if (result == BASE_OK && (result = store_flush(store, profile, error)) < 0)
+        store_close(store, profile, true, NULL);
     if (result < 0)
         return cli_fail(error);
-    uint64_t bytes = profile_store_size(store);
-    if (profile_store_close(store, profile, false, error) < 0)
+    uint64_t bytes = store_size(store);
+    if (store_close(store, profile, false, error) < 0)
         return cli_fail(error);
     import_report(profile, output, bytes);
     return CLI_OK;

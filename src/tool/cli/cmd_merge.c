@@ -12,7 +12,7 @@
 #include "cli_profile.h"
 #include "cli_progress.h"
 #include "merge.h"
-#include "profile_store.h"
+#include "store.h"
 #include "view_text.h"
 
 struct merge_request {
@@ -70,7 +70,7 @@ static int check_old(const char *output, const struct base_options_rest *rest, s
     char *real = NULL;
     int result = base_path_resolve(output, &real, error);
     if (result == BASE_OK && !stat(real, &there) && there.st_size) {
-        base_text_addf(&old, "%s" PROFILE_STORE_OLD, real);
+        base_text_addf(&old, "%s" STORE_OLD, real);
         for (int i = 0; i < rest->count && result == BASE_OK; i++)
             if (is_same_file(base_text_string(&old), rest->arguments[i]))
                 result = base_fail(error, BASE_EUSAGE,
@@ -199,14 +199,14 @@ static int merge_report(const struct profile *profile, const struct merge_reques
 static int write_merged(struct profile *profile, const struct merge_request *request,
                         struct base_error *error)
 {
-    struct profile_store *store = NULL;
-    int result = profile_store_create(request->output, &store, error);
-    if (result == BASE_OK && (result = profile_store_flush(store, profile, error)) < 0)
-        profile_store_close(store, profile, true, NULL);
+    struct store *store = NULL;
+    int result = store_create(request->output, &store, error);
+    if (result == BASE_OK && (result = store_flush(store, profile, error)) < 0)
+        store_close(store, profile, true, NULL);
     if (result < 0)
         return cli_fail(error);
-    uint64_t bytes = profile_store_size(store);
-    if (profile_store_close(store, profile, false, error) < 0)
+    uint64_t bytes = store_size(store);
+    if (store_close(store, profile, false, error) < 0)
         return cli_fail(error);
     return merge_report(profile, request, bytes);
 }

@@ -3,21 +3,21 @@
 #include <stdio.h>
 
 #include "cli.h"
-#include "profile_store.h"
+#include "store.h"
 
 struct query_request {
-    int format; /* enum profile_query_format */
+    int format; /* enum store_query_format */
 };
 
 static const struct base_option query_options[] = {
     {.name = "csv",
      .kind = BASE_OPTION_SET,
-     .value = PROFILE_QUERY_CSV,
+     .value = STORE_QUERY_CSV,
      .offset = offsetof(struct query_request, format),
      .help = "comma-separated values with a header (RFC 4180)"},
     {.name = "json",
      .kind = BASE_OPTION_SET,
-     .value = PROFILE_QUERY_JSON,
+     .value = STORE_QUERY_JSON,
      .offset = offsetof(struct query_request, format),
      .help = "an array of objects, one a row"},
     {0},
@@ -46,14 +46,14 @@ static const struct base_options_command query_command = {
 
 int cmd_query(int argc, char **argv)
 {
-    struct query_request request = {.format = PROFILE_QUERY_COLUMNS};
+    struct query_request request = {.format = STORE_QUERY_COLUMNS};
     struct base_options_rest rest;
     struct base_error error = {0};
     int status;
     if (!cli_parse(&query_command, argc, argv, &request, &rest, &status))
         return status;
-    int result = profile_query(rest.arguments[0], rest.arguments[1],
-                               (enum profile_query_format)request.format, stdout, &error);
+    int result = store_query(rest.arguments[0], rest.arguments[1], (enum store_query_format)request.format,
+                             stdout, &error);
     if (result < 0) /* a mistake in the question names no file */
         return result == BASE_EUSAGE ? cli_fail_command("query", &error) : cli_fail(&error);
     return CLI_OK;

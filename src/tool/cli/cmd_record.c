@@ -169,19 +169,19 @@ static int record_session(struct cli_record_recorder *recorder, const struct rec
 
 int cmd_record(int argc, char **argv)
 {
-    struct cli_record_request request = {.output = "tally.out", .follow = true};
+    struct request request = {.output = "tally.out", .follow = true};
     struct base_options_rest rest;
     struct base_error error = {0};
     int status;
-    if (!cli_parse(&cli_record_command, argc, argv, &request, &rest, &status))
+    if (!cli_parse(&request_command, argc, argv, &request, &rest, &status))
         return status;
-    if (cli_record_check(&request, rest.count, &error) < 0) {
+    if (request_check(&request, rest.count, &error) < 0) {
         probe_named_free(&request.named);
-        return cli_fail_command(cli_record_command.name, &error);
+        return cli_fail_command(request_command.name, &error);
     }
     struct base_text line = {0};
-    cli_record_describe(&request, &rest, &line);
-    struct record_options wanted = cli_record_session_options(&request, &rest, base_text_string(&line));
+    request_describe(&request, &rest, &line);
+    struct record_options wanted = request_session_options(&request, &rest, base_text_string(&line));
     struct cli_record_recorder recorder = {
         .request = &request,
         .terminal = base_terminal_redraws(STDERR_FILENO) ? base_terminal_open(STDERR_FILENO) : -1};

@@ -16,8 +16,8 @@
 #include "cli.h"
 #include "cli_page.h"
 #include "cli_profile.h"
-#include "cli_serve.h"
 #include "export.h"
+#include "serve.h"
 #include "view_select.h"
 
 struct view_request {
@@ -165,7 +165,7 @@ static void open_browser(const char *program, const char *address)
 
 /* --- serving --- */
 
-static void serve_until_told(const struct cli_serve *serve, int signals, const struct base_text *page)
+static void serve_until_told(const struct serve *serve, int signals, const struct base_text *page)
 {
     struct pollfd waiting[] = {{.fd = signals, .events = POLLIN}, {.fd = serve->listening, .events = POLLIN}};
     for (;;) {
@@ -178,27 +178,27 @@ static void serve_until_told(const struct cli_serve *serve, int signals, const s
             if (info.ssi_signo != SIGCHLD)
                 return;
         if (waiting[1].revents)
-            cli_serve_answer(serve, page->data, page->length);
+            serve_answer(serve, page->data, page->length);
     }
 }
 
 static int serve_page(const struct view_request *request, const char *file, const struct base_text *page,
                       struct base_error *error)
 {
-    struct cli_serve serve;
+    struct serve serve;
     sigset_t taken, before;
     sigemptyset(&taken);
     sigaddset(&taken, SIGINT);
     sigaddset(&taken, SIGTERM);
     sigaddset(&taken, SIGHUP);
     sigaddset(&taken, SIGCHLD);
-    if (cli_serve_open(&serve, (uint16_t)request->port, error) < 0)
+    if (serve_open(&serve, (uint16_t)request->port, error) < 0)
         return cli_fail(error);
     sigprocmask(SIG_BLOCK, &taken, &before);
     int signals = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0) {
         base_fail_errno(error, errno, "signalfd");
-        cli_serve_close(&serve);
+        serve_close(&serve);
         return cli_fail(error);
     }
     printf("%s\n", serve.address);
@@ -210,7 +210,7 @@ static int serve_page(const struct view_request *request, const char *file, cons
     serve_until_told(&serve, signals, page);
     close(signals);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    cli_serve_close(&serve);
+    serve_close(&serve);
     return CLI_OK;
 }
 

@@ -17,7 +17,7 @@
 
 #include "base_error.h"
 #include "profile.h"
-#include "profile_timeline.h"
+#include "store_timeline.h"
 
 enum export_format {
     EXPORT_PPROF,      /* profile.proto, gzip */
@@ -39,7 +39,7 @@ enum export_table { EXPORT_FLAT, EXPORT_TREE, EXPORT_EDGES, EXPORT_COUNTERS };
 struct export_part {
     const bool *threads, *images;
     const uint8_t *cpus; /* a bit each */
-    bool period;         /* the cells are of a part of the time (profile_period.h): no calls either */
+    bool period;         /* the cells are of a part of the time (store_period.h): no calls either */
 };
 
 /* A JSON document, such as a report, put into the page as the element "tally-NAME"; names are letters, digits
@@ -61,9 +61,9 @@ struct export_options {
     bool marks;   /* EXPORT_FOLDED: _[k] behind kernel functions, _[i] behind inlined, _[j] generated ones */
     const char *creator; /* "tally 0.1.0" */
     const char *file;    /* name of the profile */
-    /* EXPORT_FIREFOX, EXPORT_PERFETTO: when samples were, as profile_timeline_read gives it; NULL or empty:
+    /* EXPORT_FIREFOX, EXPORT_PERFETTO: when samples were, as store_timeline_read gives it; NULL or empty:
      * not known */
-    const struct profile_timeline_list *times;
+    const struct store_timeline_list *times;
     /* EXPORT_HTML: what the page has beside the profile itself, as it is */
     const struct export_document *documents;
     size_t document_count;

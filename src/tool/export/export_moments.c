@@ -35,7 +35,7 @@ static void take_samples(const struct export_tree *tree, const struct export_opt
                          uint16_t counter, struct export_moments *found)
 {
     for (size_t i = 0; i < count_times(options); i++) {
-        const struct profile_timeline_item *item = &options->times->items[i];
+        const struct store_timeline_item *item = &options->times->items[i];
         struct profile_cell cell = {
             .node = item->node, .thread = item->thread, .cpu = item->cpu, .counter = item->counter};
         bool taken = item->counter == counter && export_tree_takes(tree->frames->profile, options, &cell);

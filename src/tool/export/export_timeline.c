@@ -8,7 +8,7 @@
 
 #include "base_array.h"
 #include "export_tree.h"
-#include "profile_timeline.h"
+#include "store_timeline.h"
 
 static int timeline_by_place(const void *left, const void *right)
 {
@@ -87,7 +87,7 @@ static void reduce(struct timeline_filling *filling)
 
 /* The file may have grown since the profile was loaded: what is newer is left out. */
 static bool timeline_is_taken(const struct timeline_filling *filling,
-                              const struct profile_timeline_sample *sample)
+                              const struct store_timeline_sample *sample)
 {
     const struct profile *profile = filling->profile;
     struct profile_cell cell = {
@@ -96,7 +96,7 @@ static bool timeline_is_taken(const struct timeline_filling *filling,
            sample->counter < profile->counter_count && export_tree_takes(profile, filling->options, &cell);
 }
 
-static bool timeline_fill(void *context, const struct profile_timeline_sample *sample)
+static bool timeline_fill(void *context, const struct store_timeline_sample *sample)
 {
     struct timeline_filling *filling = context;
     struct export_timeline *timeline = filling->timeline;
@@ -124,7 +124,7 @@ int export_timeline_read(struct export_timeline *timeline, const char *path, con
 {
     struct timeline_filling filling = {timeline, profile, options, most, false};
     *timeline = (struct export_timeline){.step_ns = EXPORT_TIMELINE_STEP_NS};
-    int code = profile_timeline_each(path, timeline_fill, &filling, error);
+    int code = store_timeline_each(path, timeline_fill, &filling, error);
     if (filling.no_memory)
         return base_fail(error, BASE_ENOMEM, "out of memory for the timeline");
     if (code >= 0)

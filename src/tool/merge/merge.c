@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "merge_parts.h"
-#include "profile_timeline.h"
+#include "store_timeline.h"
 #include "wire_loss.h"
 
 /* --- counters --- */
@@ -125,7 +125,7 @@ static int add_everything(struct merge *merge, const char *file)
         !merge_peaks(merge) || !merge_descriptors(merge) || !merge_latencies(merge) ||
         !merge_coverage(merge) || !merge_meta(merge, file))
         return merge_no_memory(merge);
-    return profile_timeline_each(file, merge_sample, merge, merge->error);
+    return store_timeline_each(file, merge_sample, merge, merge->error);
 }
 
 int merge_add(struct profile *into, const struct profile *from, const char *file, struct base_error *error)

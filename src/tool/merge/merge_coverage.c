@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "merge_parts.h"
-#include "profile_private.h"
+#include "profile_model.h"
 #include "wire_loss.h"
 
 static const struct profile_coverage *coverage_of(const struct profile *profile, uint32_t image,

@@ -4,7 +4,7 @@
 
 #include "base_array.h"
 #include "merge_parts.h"
-#include "profile_private.h"
+#include "profile_model.h"
 
 static bool index_functions(struct merge *merge)
 {

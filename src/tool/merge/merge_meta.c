@@ -6,7 +6,7 @@
 #include "base_text.h"
 #include "merge_parts.h"
 #include "profile_extent.h"
-#include "profile_timeline.h"
+#include "store_timeline.h"
 #include "wire_loss.h"
 
 struct merge_key merge_read_key(const char *key)
@@ -80,7 +80,7 @@ bool merge_meta(struct merge *merge, const char *file)
 
 /* The file may have grown since it was loaded, while it is being recorded: what is not in the tree stays
  * out. */
-bool merge_sample(void *context, const struct profile_timeline_sample *sample)
+bool merge_sample(void *context, const struct store_timeline_sample *sample)
 {
     struct merge *merge = context;
     const struct profile *from = merge->from;

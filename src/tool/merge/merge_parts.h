@@ -10,7 +10,7 @@
 #include "base_error.h"
 #include "base_map.h"
 #include "profile.h"
-#include "profile_timeline.h"
+#include "store_timeline.h"
 
 enum { MERGE_AMBIGUOUS = UINT32_MAX - 1 };
 
@@ -72,6 +72,6 @@ uint32_t merge_count_origins(const struct profile *profile);
 bool merge_meta(struct merge *merge, const char *file);
 /* The file may have grown since it was loaded, while it is being recorded: what is not in the tree stays
  * out. */
-bool merge_sample(void *context, const struct profile_timeline_sample *sample);
+bool merge_sample(void *context, const struct store_timeline_sample *sample);
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base_array.h"
-#include "profile_private.h"
+#include "profile_model.h"
 #include "wire_loss.h"
 
 enum {

@@ -11,7 +11,7 @@
  *   descriptor   one that was open at the end, and what it was
  *
  * Everything is an index into one of the arrays below, 0 being "none" (and node 0 the root), so that a node
- * is a few bytes and a file stores the same numbers. Recording adds; flushing (profile_store.h) writes what
+ * is a few bytes and a file stores the same numbers. Recording adds; flushing (store.h) writes what
  * changed since the last time; a report loads the same structure and only reads. Memory grows with distinct
  * stacks, not with samples.
  *
@@ -251,8 +251,8 @@ struct profile {
     uint32_t max_nodes;      /* set before the first node; default 1,000,000 */
     uint32_t live_nodes;     /* nodes in use (freed slots are reused) */
     uint32_t folded_address; /* the special address "(folded)"; 0 until needed */
-    /* Interning tables, strings, dirty marks: profile.c and profile_store.c only. */
-    struct profile_private *self;
+    /* Interning tables, strings, dirty marks: profile.c and store.c only. */
+    struct profile_model *self;
 };
 
 struct profile *profile_new(void);

@@ -4,7 +4,7 @@
 
 #include "base_array.h"
 #include "profile.h"
-#include "profile_private.h"
+#include "profile_model.h"
 #include "wire_loss.h"
 
 uint32_t profile_calls_counter(struct profile *profile)

@@ -4,7 +4,7 @@
 
 #include "base_array.h"
 #include "profile.h"
-#include "profile_private.h"
+#include "profile_model.h"
 #include "wire_loss.h"
 
 static bool same_cell(const struct profile *profile, uint32_t index, const void *key)
@@ -17,7 +17,7 @@ static bool same_cell(const struct profile *profile, uint32_t index, const void 
 /* --- profile_cells.c --- */
 static void mark_cell_dirty(struct profile *profile, uint32_t cell)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     if (profile->cells[cell].dirty)
         return;
     profile->cells[cell].dirty = 1;
@@ -83,7 +83,7 @@ static uint64_t count_folded(const struct profile *profile, const uint32_t *targ
 /* The list of dirty cells names some that are gone now; the marks in the cells are what counts. */
 static void list_dirty_again(struct profile *profile)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     size_t kept = 0;
     for (size_t i = 0; i < self->dirty_count; i++) {
         if (self->dirty_cells[i] < profile->cell_count)

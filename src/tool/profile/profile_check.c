@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "profile.h"
-#include "profile_private.h"
+#include "profile_model.h"
 #include "wire_latency.h"
 
 /* Depth-first with colours: a node whose parents lead back to it is a cycle. */

@@ -7,7 +7,7 @@
 
 #include "base_array.h"
 #include "profile.h"
-#include "profile_private.h"
+#include "profile_model.h"
 #include "wire_loss.h"
 
 static uint64_t coverage_key_of(uint32_t image, uint32_t number)
@@ -49,7 +49,7 @@ static bool index_coverage(struct profile *profile)
 /* The row, made when new; 0 when memory ran out. */
 static uint32_t coverage_row(struct profile *profile, uint32_t image, uint32_t kind)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     if (!index_coverage(profile))
         return 0;
     uint32_t row = base_map_find(&self->coverage_index.coverage, coverage_key_of(image, kind));
@@ -105,7 +105,7 @@ static bool index_left(struct profile *profile)
 
 static bool add_left(struct profile *profile, const struct profile_left *left)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     size_t row = profile->left_count;
     if (row >= INT32_MAX || !base_array_room(profile->left, row, self->left_capacity) ||
         !base_map_set(&self->coverage_index.left, coverage_key_of(left->image, left->code), (uint32_t)row))
@@ -170,7 +170,7 @@ static bool index_uncovered(struct profile *profile)
 static bool add_uncovered(struct profile *profile, struct profile_uncovered_image *item,
                           const struct profile_uncovered *uncovered, bool kept)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     size_t row = profile->uncovered_count;
     uint32_t listed = coverage_row(profile, uncovered->image, PROFILE_COVERAGE_LISTED);
     if (!listed || row >= INT32_MAX || !base_array_room(profile->uncovered, row, self->uncovered_capacity) ||

@@ -2,7 +2,7 @@
  * ever. */
 #include "base_array.h"
 #include "profile.h"
-#include "profile_private.h"
+#include "profile_model.h"
 #include "wire_loss.h"
 
 static bool is_whole(const struct profile *profile, const struct profile_descriptor *it)
@@ -21,7 +21,7 @@ static uint32_t free_row(const struct profile *profile)
 
 uint32_t profile_add_descriptor(struct profile *profile, const struct profile_descriptor *descriptor)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     if (!is_whole(profile, descriptor) || !descriptor->origin)
         return 0;
     uint32_t row = free_row(profile);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "profile.h"
-#include "profile_private.h"
+#include "profile_model.h"
 #include "wire_loss.h"
 
 uint32_t profile_folded_address(struct profile *profile)
@@ -186,7 +186,7 @@ static void count_taken(struct fold *fold)
 static void rebuild(struct fold *fold)
 {
     struct profile *profile = fold->profile;
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     count_taken(fold);
     profile_cells_move(profile, fold->target);
     profile_descriptors_move(profile, fold->target);
@@ -209,7 +209,7 @@ static void rebuild(struct fold *fold)
 
 static bool free_room(struct profile *profile)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     if (self->free_capacity >= profile->node_count)
         return true;
     uint32_t *grown = realloc(self->free_nodes, profile->node_count * sizeof *grown);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base_array.h"
-#include "profile_private.h"
+#include "profile_model.h"
 #include "wire_loss.h"
 
 static uint64_t latency_key_of(uint32_t first, uint32_t second)
@@ -33,7 +33,7 @@ static bool index_rows(struct profile *profile)
 
 uint32_t profile_latency(struct profile *profile, uint32_t process, uint32_t address)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     if (!process || process >= profile->process_count || !address || address >= profile->address_count ||
         !index_rows(profile))
         return 0;
@@ -69,7 +69,7 @@ void profile_add_latency(struct profile *profile, uint32_t latency, uint64_t sum
 
 static uint32_t bucket_row(struct profile *profile, uint32_t latency, uint32_t bucket)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     if (!index_rows(profile))
         return 0;
     uint32_t row = base_map_find(&self->latency_index.buckets, latency_key_of(latency, bucket));

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base_array.h"
-#include "profile_private.h"
+#include "profile_model.h"
 
 static bool bits_room(struct profile_marks *marks, uint32_t row)
 {

@@ -3,13 +3,13 @@
 
 #include "base_array.h"
 #include "profile.h"
-#include "profile_private.h"
+#include "profile_model.h"
 
 enum { DEFAULT_MAX_NODES = 1000000 };
 
 static bool add_none_entries(struct profile *profile)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     if (!base_array_room(profile->images, 0, self->image_capacity) ||
         !base_array_room(profile->processes, 0, self->process_capacity) ||
         !base_array_room(profile->threads, 0, self->thread_capacity) ||
@@ -63,7 +63,7 @@ static bool add_none_entries(struct profile *profile)
             &(self)->latency_buckets                                                                         \
     }
 
-static void mark_none_entries_written(struct profile_private *self)
+static void mark_none_entries_written(struct profile_model *self)
 {
     struct profile_marks *marks[] = MARKS(self);
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
@@ -87,7 +87,7 @@ struct profile *profile_new(void)
 
 static void free_private(struct profile *profile)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     while (self->strings.blocks) {
         struct profile_text_block *next = self->strings.blocks->next;
         free(self->strings.blocks);

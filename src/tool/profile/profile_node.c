@@ -1,7 +1,7 @@
 /* profile_node.c - the nodes of the tree: one probe a frame of each sample. */
 #include "base_array.h"
 #include "profile.h"
-#include "profile_private.h"
+#include "profile_model.h"
 #include "wire_loss.h"
 
 enum { FOLD_PAUSE = 1024 };
@@ -21,7 +21,7 @@ static uint32_t node_out_of_memory(struct profile *profile)
 /* A free slot, or a new one at the end; room was made. */
 static uint32_t take_slot(struct profile *profile)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     uint32_t node = self->free_count ? self->free_nodes[--self->free_count] : (uint32_t)profile->node_count++;
     profile_marks_set(&self->nodes, node);
     profile->live_nodes++;
@@ -31,7 +31,7 @@ static uint32_t take_slot(struct profile *profile)
 /* Finds or makes a node, whatever max_nodes says. */
 static uint32_t node_of(struct profile *profile, const struct profile_node *wanted)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     struct profile_table *table = &self->tables[PROFILE_TABLE_NODES];
     if (!profile_table_room(profile, PROFILE_TABLE_NODES) ||
         !base_array_room(profile->nodes, profile->node_count, self->node_capacity))
@@ -54,7 +54,7 @@ static uint32_t overflow_node(struct profile *profile)
 
 static bool make_space(struct profile *profile, uint32_t keep)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     if (self->fold_pause) {
         self->fold_pause--;
         return false;

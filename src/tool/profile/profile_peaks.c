@@ -2,7 +2,7 @@
  * while it rises, so a row is found by what it is about and replaced. */
 #include "base_array.h"
 #include "profile.h"
-#include "profile_private.h"
+#include "profile_model.h"
 #include "wire_loss.h"
 
 static uint64_t peaks_key_of(uint32_t process, uint32_t counter)
@@ -13,7 +13,7 @@ static uint64_t peaks_key_of(uint32_t process, uint32_t counter)
 /* A profile that was just loaded has rows that are in no index yet. */
 static bool index_rows(struct profile *profile)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     if (!self->peaks_indexed)
         self->peaks_indexed = 1;
     for (; self->peaks_indexed < profile->peak_count; self->peaks_indexed++) {
@@ -28,7 +28,7 @@ static bool index_rows(struct profile *profile)
 /* The row, made when new; 0 when memory ran out. */
 static uint32_t row_of(struct profile *profile, uint32_t process, uint32_t counter)
 {
-    struct profile_private *self = profile->self;
+    struct profile_model *self = profile->self;
     if (!index_rows(profile))
         return 0;
     uint32_t row = base_map_find(&self->peak_rows, peaks_key_of(process, counter));

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile_private.h"
+#include "profile_model.h"
 
 /* The hash of the item at `index`; false when it is not in the table. Each must agree with what the
  * function that interns that kind computes from a key. */

@@ -12,8 +12,8 @@
 #include "perf_time.h"
 #include "probe.h"
 #include "proc_target.h"
-#include "profile_store.h"
 #include "sample_resolve.h"
+#include "store.h"
 #include "waits.h"
 #include "wire_loss.h"
 
@@ -194,8 +194,8 @@ int record_session_finish(struct record_session *session, const char *exit_statu
     profile_set_metaf(session->profile, "overhead_tool_cpu_ns", "%llu",
                       (unsigned long long)record_cpu_ns(RUSAGE_SELF));
     profile_set_meta(session->profile, "complete", "1");
-    session->status.file_bytes = profile_store_size(session->store);
-    struct profile_store *store = session->store;
+    session->status.file_bytes = store_size(session->store);
+    struct store *store = session->store;
     session->store = NULL;
-    return profile_store_close(store, session->profile, false, error);
+    return store_close(store, session->profile, false, error);
 }

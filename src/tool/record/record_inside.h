@@ -20,9 +20,9 @@
 #include "probe.h"
 #include "probe_timer.h"
 #include "proc_ended.h"
-#include "profile_store.h"
 #include "record_session.h"
 #include "sample_stream.h"
+#include "store.h"
 #include "waits.h"
 
 #define RECORD_SECOND 1000000000u /* ns */
@@ -44,7 +44,7 @@ struct record_session {
     struct record_options options;
     struct record_status status;
     struct profile *profile;
-    struct profile_store *store;
+    struct store *store;
     struct sample_stream stream;
     struct perf_rings rings;
     struct perf_time time;

@@ -26,9 +26,9 @@
 #include "perf_time.h"
 #include "probe.h"
 #include "proc_ended.h"
-#include "profile_store.h"
 #include "remains_left.h"
 #include "sample_stream.h"
+#include "store.h"
 #include "waits.h"
 #include "wire_loss.h"
 
@@ -76,7 +76,7 @@ void record_session_free(struct record_session *session)
     if (!session)
         return;
     if (session->store)
-        profile_store_close(session->store, session->profile, true, NULL);
+        store_close(session->store, session->profile, true, NULL);
     for (size_t i = 0; i < session->target_count; i++)
         proc_ended_close(&session->targets[i]);
     free(session->targets);
@@ -148,7 +148,7 @@ static int flush_profile(struct record_session *session, uint64_t now, struct ba
         calls_publish(session->calls);
     if (session->probe)
         probe_publish(session->probe);
-    return profile_store_flush(session->store, session->profile, error);
+    return store_flush(session->store, session->profile, error);
 }
 
 static int shorter(int timeout_ms, uint64_t from, uint64_t until)
@@ -271,8 +271,7 @@ const struct record_status *record_session_status(struct record_session *session
     session->status.lost = session->stream.lost;
     if (session->status.recorded_ns)
         session->status.naming_ns = session->status.elapsed_ns - session->status.recorded_ns;
-    session->status.file_bytes =
-        session->store ? profile_store_size(session->store) : session->status.file_bytes;
+    session->status.file_bytes = session->store ? store_size(session->store) : session->status.file_bytes;
     return &session->status;
 }
 

@@ -15,10 +15,10 @@
 #include "proc_cgroup.h"
 #include "proc_ended.h"
 #include "proc_owner.h"
-#include "profile_store.h"
 #include "record_launch.h"
 #include "remains.h"
 #include "remains_left.h"
+#include "store.h"
 #include "waits.h"
 #include "wire_loss.h"
 
@@ -186,7 +186,7 @@ static void restart_clocks(struct record_session *session, uint64_t now)
 int record_session_start(struct record_session *session, bool *command_failed, struct base_error *error)
 {
     *command_failed = false;
-    int result = profile_store_create(session->options.output, &session->store, error);
+    int result = store_create(session->options.output, &session->store, error);
     if (result < 0)
         return result;
     int files[4] = {-1, -1, -1, -1};

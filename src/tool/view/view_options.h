@@ -43,7 +43,7 @@ struct view_part {
     /* Glob on the name of the file that a sample's leaf lies in; of calls the caller or the callee. */
     const char *image;
     const char *cpus; /* "0,2-5" */
-    /* The cells are of samples from here to there alone (profile_period.h), in ns; both 0: of the whole
+    /* The cells are of samples from here to there alone (store_period.h), in ns; both 0: of the whole
      * recording. Calls are always of all of it, and have no time of one then. */
     uint64_t from_ns, to_ns;
 };

@@ -56,16 +56,16 @@ static struct export_slot slots[] = {{0, 1, 1, 1, 2}, {7, 1, 2, 1, 1}};
 static const struct export_timeline timeline = {.step_ns = 125000, .slots = slots, .count = 2};
 
 /* Two samples at the stack of each cell of the first counter, and what they are in. */
-static void fill_times(const struct profile *profile, struct profile_timeline_list *times)
+static void fill_times(const struct profile *profile, struct store_timeline_list *times)
 {
     for (size_t i = 0; i < profile->cell_count && times->count + 2 <= times->capacity; i++)
         for (uint64_t when = 0; profile->cells[i].counter == 1 && when < 2; when++)
-            times->items[times->count++] = (struct profile_timeline_item){.time_ns = when * 1000000,
-                                                                          .value = 1000000,
-                                                                          .thread = profile->cells[i].thread,
-                                                                          .node = profile->cells[i].node,
-                                                                          .cpu = profile->cells[i].cpu,
-                                                                          .counter = 1};
+            times->items[times->count++] = (struct store_timeline_item){.time_ns = when * 1000000,
+                                                                        .value = 1000000,
+                                                                        .thread = profile->cells[i].thread,
+                                                                        .node = profile->cells[i].node,
+                                                                        .cpu = profile->cells[i].cpu,
+                                                                        .counter = 1};
 }
 
 static size_t form_count(void)
@@ -85,8 +85,8 @@ static int write_to(const struct profile *profile, size_t form, struct kept *kep
         options.against_file = "before.out";
         options.timeline = &timeline;
     }
-    struct profile_timeline_item items[64];
-    struct profile_timeline_list times = {.items = items, .capacity = sizeof items / sizeof *items};
+    struct store_timeline_item items[64];
+    struct store_timeline_list times = {.items = items, .capacity = sizeof items / sizeof *items};
     fill_times(profile, &times);
     options.times = &times;
     kept->length = 0;

@@ -12,7 +12,7 @@
 #include "failing.h"
 #include "profile.h"
 #include "profile_directory.h"
-#include "profile_store.h"
+#include "store.h"
 
 enum { SAMPLES = 30000, NODES = 5, THREADS = 3 };
 
@@ -46,12 +46,12 @@ static struct profile *make_profile(uint16_t *counter)
 
 static struct profile *write_profile(void)
 {
-    struct profile_store *store;
+    struct store *store;
     struct base_error error = {0};
     uint16_t counter;
     struct profile *profile = make_profile(&counter);
-    assert_int_equal(profile_store_create(path, &store, &error), BASE_OK);
-    assert_int_equal(profile_store_close(store, profile, false, &error), BASE_OK);
+    assert_int_equal(store_create(path, &store, &error), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, &error), BASE_OK);
     return profile;
 }
 

@@ -14,8 +14,8 @@
 #include "profile.h"
 #include "profile_extent.h"
 #include "profile_heap.h"
-#include "profile_store.h"
-#include "profile_timeline.h"
+#include "store.h"
+#include "store_timeline.h"
 #include "wire_loss.h"
 
 /* --- recordings --- */
@@ -49,14 +49,14 @@ static const char *path_of(const char *name, char path[256])
 static struct profile *stored(struct profile *profile, const char *name)
 {
     char path[256];
-    struct profile_store *store;
+    struct store *store;
     struct base_error error = {0};
     struct profile *loaded = NULL;
     unlink(path_of(name, path));
-    assert_int_equal(profile_store_create(path, &store, &error), BASE_OK);
-    assert_int_equal(profile_store_close(store, profile, false, &error), BASE_OK);
+    assert_int_equal(store_create(path, &store, &error), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, &error), BASE_OK);
     profile_free(profile);
-    assert_int_equal(profile_load(path, &loaded, &error), BASE_OK);
+    assert_int_equal(store_load(path, &loaded, &error), BASE_OK);
     return loaded;
 }
 
@@ -306,7 +306,7 @@ static uint64_t sum_of_calls(const struct profile *profile)
     return sum;
 }
 
-static bool count_entry(void *context, const struct profile_timeline_sample *sample)
+static bool count_entry(void *context, const struct store_timeline_sample *sample)
 {
     size_t *entries = context;
     (void)sample;
@@ -349,7 +349,7 @@ static void sums_are_those_of_the_parts(void **state)
     size_t entries = 0;
     char path[256];
     struct base_error error = {0};
-    assert_int_equal(profile_timeline_each(path_of("m", path), count_entry, &entries, &error), BASE_OK);
+    assert_int_equal(store_timeline_each(path_of("m", path), count_entry, &entries, &error), BASE_OK);
     assert_int_equal(entries, 3000);
     profile_free(all);
 }

@@ -15,7 +15,7 @@
 #include "base_map.h"
 #include "profile.h"
 #include "profile_directory.h"
-#include "profile_store.h"
+#include "store.h"
 
 enum { ADDRESSES = 40, THREADS = 3 };
 
@@ -169,7 +169,7 @@ static int64_t ask(const char *sql)
 static void check_same(const struct profile *written)
 {
     struct profile *loaded;
-    assert_int_equal(profile_load(path, &loaded, NULL), BASE_OK);
+    assert_int_equal(store_load(path, &loaded, NULL), BASE_OK);
     assert_int_equal(loaded->edge_count, written->edge_count);
     for (size_t i = 1; i < loaded->edge_count; i++) {
         assert_true(same_key(&loaded->edges[i], &written->edges[i]));
@@ -182,19 +182,19 @@ static void each_flush_makes_the_file_the_model(void **state)
 {
     (void)state;
     struct profile *profile = new_profile();
-    struct profile_store *store;
+    struct store *store;
     uint64_t random = 11;
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
     for (int round = 0; round < 10; round++) {
         for (uint64_t i = 0; i < 400; i++) {
             struct profile_edge edge = random_edge(&random);
             profile_add_calls(profile, profile_edge(profile, edge.site, edge.callee, edge.thread, edge.kind),
                               i);
         }
-        assert_int_equal(profile_store_flush(store, profile, NULL), BASE_OK);
+        assert_int_equal(store_flush(store, profile, NULL), BASE_OK);
         check_same(profile);
     }
-    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, NULL), BASE_OK);
     check_same(profile);
     profile_free(profile);
 }
@@ -204,12 +204,12 @@ static void loaded_edges_are_found_again(void **state)
 {
     (void)state;
     struct profile *profile = new_profile(), *loaded;
-    struct profile_store *store;
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    struct store *store;
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
     for (uint32_t i = 1; i < ADDRESSES; i++)
         profile_add_calls(profile, profile_edge(profile, i, i + 1, 1, PROFILE_CALL_DIRECT), i);
-    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
-    assert_int_equal(profile_load(path, &loaded, NULL), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, NULL), BASE_OK);
+    assert_int_equal(store_load(path, &loaded, NULL), BASE_OK);
     for (uint32_t i = 1; i < ADDRESSES; i++)
         assert_int_equal(profile_edge(loaded, i, i + 1, 1, PROFILE_CALL_DIRECT), i);
     assert_int_equal(profile_edge(loaded, 1, 2, 2, PROFILE_CALL_DIRECT), ADDRESSES);
@@ -223,22 +223,22 @@ static void a_flush_writes_what_changed(void **state)
 {
     (void)state;
     struct profile *profile = new_profile();
-    struct profile_store *store;
+    struct store *store;
     uint32_t edges[20];
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
     for (uint32_t i = 0; i < 20; i++) {
         edges[i] = profile_edge(profile, i, i + 1, 1, PROFILE_CALL_DIRECT);
         profile_add_calls(profile, edges[i], 1);
     }
-    assert_int_equal(profile_store_flush(store, profile, NULL), BASE_OK);
+    assert_int_equal(store_flush(store, profile, NULL), BASE_OK);
     assert_int_equal(run("UPDATE data_edges SET calls = 99"), SQLITE_OK);
     profile_add_calls(profile, edges[7], 1);
     profile_set_calls(profile, edges[8], 1); /* what it is already */
     profile_add_calls(profile, edges[9], 0);
-    assert_int_equal(profile_store_flush(store, profile, NULL), BASE_OK);
+    assert_int_equal(store_flush(store, profile, NULL), BASE_OK);
     assert_int_equal(ask("SELECT count(*) FROM data_edges WHERE calls <> 99"), 1);
     assert_int_equal(ask("SELECT id FROM data_edges WHERE calls = 2"), edges[7]);
-    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, NULL), BASE_OK);
     profile_free(profile);
 }
 
@@ -247,19 +247,19 @@ static void views_add_up(void **state)
 {
     (void)state;
     struct profile *profile = new_profile();
-    struct profile_store *store;
+    struct store *store;
     const struct profile_edge edges[] = {
         {1, 9, 1, PROFILE_CALL_DIRECT, 10},   {2, 9, 1, PROFILE_CALL_DIRECT, 5},
         {2, 9, 2, PROFILE_CALL_DIRECT, 100},  {2, 9, 2, PROFILE_CALL_INDIRECT, 3},
         {0, 9, 3, PROFILE_CALL_ENTRY, 1000},  {0, 9, 0, PROFILE_CALL_ENTRY, 1},
         {37, 38, 1, PROFILE_CALL_TAIL, 4000}, {5, 9, 1, PROFILE_CALL_DIRECT, 0},
     };
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
     for (size_t i = 0; i < sizeof edges / sizeof *edges; i++)
         profile_add_calls(
             profile, profile_edge(profile, edges[i].site, edges[i].callee, edges[i].thread, edges[i].kind),
             edges[i].calls);
-    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, NULL), BASE_OK);
     profile_free(profile);
     assert_int_equal(ask("SELECT count(*) FROM edges"), 4);
     assert_int_equal(ask("SELECT count(*) FROM calls"), 6);
@@ -280,24 +280,24 @@ static void version_1_is_read(void **state)
 {
     (void)state;
     struct profile *profile = new_profile(), *loaded;
-    struct profile_store *store;
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
-    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
+    struct store *store;
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, NULL), BASE_OK);
     profile_free(profile);
     assert_int_equal(run("DROP VIEW edges; DROP VIEW calls; DROP TABLE data_edges; DROP TABLE data_coverage; "
                          "DROP TABLE data_peaks; DROP TABLE data_descriptors;"
                          "DROP TABLE data_left; DROP TABLE data_uncovered; "
                          "DROP TABLE data_latency; DROP TABLE data_latency_calls; PRAGMA user_version = 2"),
                      SQLITE_OK);
-    assert_int_equal(profile_load(path, &loaded, NULL), BASE_EFORMAT); /* says that it is version 2 */
+    assert_int_equal(store_load(path, &loaded, NULL), BASE_EFORMAT); /* says that it is version 2 */
     assert_int_equal(run("PRAGMA user_version = 1"), SQLITE_OK);
-    assert_int_equal(profile_load(path, &loaded, NULL), BASE_OK);
+    assert_int_equal(store_load(path, &loaded, NULL), BASE_OK);
     assert_int_equal(loaded->edge_count, 1);
     assert_int_equal(loaded->address_count, ADDRESSES + 1);
     assert_int_equal(profile_counts_calls(loaded), 0);
     profile_free(loaded);
     assert_int_equal(run("PRAGMA user_version = 3"), SQLITE_OK);
-    assert_int_equal(profile_load(path, &loaded, NULL), BASE_EFORMAT);
+    assert_int_equal(store_load(path, &loaded, NULL), BASE_EFORMAT);
 }
 
 static void files_that_lie_are_refused(void **state)
@@ -313,13 +313,13 @@ static void files_that_lie_are_refused(void **state)
     };
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         struct profile *profile = new_profile(), *loaded;
-        struct profile_store *store;
-        assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+        struct store *store;
+        assert_int_equal(store_create(path, &store, NULL), BASE_OK);
         profile_add_calls(profile, profile_edge(profile, 1, 2, 1, PROFILE_CALL_DIRECT), 1);
-        assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
+        assert_int_equal(store_close(store, profile, false, NULL), BASE_OK);
         profile_free(profile);
         assert_int_equal(run(lies[i]), SQLITE_OK);
-        if (profile_load(path, &loaded, NULL) != BASE_EFORMAT)
+        if (store_load(path, &loaded, NULL) != BASE_EFORMAT)
             fail_msg("read: %s", lies[i]);
         unlink(path);
     }

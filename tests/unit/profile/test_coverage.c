@@ -15,7 +15,7 @@
 #include "base_map.h"
 #include "profile.h"
 #include "profile_directory.h"
-#include "profile_store.h"
+#include "store.h"
 
 enum { IMAGES = 3 };
 
@@ -178,15 +178,15 @@ static void assert_answer(const char *sql, const char *expected)
 
 static void write_file(struct profile *profile)
 {
-    struct profile_store *store;
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
-    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
+    struct store *store;
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, NULL), BASE_OK);
 }
 
 static void check_same(const struct profile *written)
 {
     struct profile *loaded;
-    assert_int_equal(profile_load(path, &loaded, NULL), BASE_OK);
+    assert_int_equal(store_load(path, &loaded, NULL), BASE_OK);
     assert_int_equal(loaded->coverage_count, written->coverage_count);
     assert_int_equal(loaded->left_count, written->left_count);
     assert_int_equal(loaded->uncovered_count, written->uncovered_count);
@@ -208,8 +208,8 @@ static void each_flush_makes_the_file_the_model(void **state)
 {
     (void)state;
     struct profile *profile = new_profile();
-    struct profile_store *store;
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    struct store *store;
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
     uint64_t random = 5;
     for (int round = 0; round < 8; round++) {
         for (int i = 0; i < 60; i++) {
@@ -221,10 +221,10 @@ static void each_flush_makes_the_file_the_model(void **state)
             profile_set_uncovered(profile, image, UINT64_MAX - random % 97, code % 3 ? "f" : NULL,
                                   code % 2 ? "odd" : "even");
         }
-        assert_int_equal(profile_store_flush(store, profile, NULL), BASE_OK);
+        assert_int_equal(store_flush(store, profile, NULL), BASE_OK);
         check_same(profile);
     }
-    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, NULL), BASE_OK);
     check_same(profile);
     profile_free(profile);
 }
@@ -234,14 +234,14 @@ static void a_flush_writes_what_changed(void **state)
 {
     (void)state;
     struct profile *profile = new_profile();
-    struct profile_store *store;
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    struct store *store;
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
     for (uint32_t image = 1; image <= IMAGES; image++) {
         profile_set_coverage(profile, image, PROFILE_COVERAGE_SITES, 10, 9);
         profile_set_left(profile, image, 1, "a", 1);
         profile_set_uncovered(profile, image, 16, "f", "a");
     }
-    assert_int_equal(profile_store_flush(store, profile, NULL), BASE_OK);
+    assert_int_equal(store_flush(store, profile, NULL), BASE_OK);
     assert_int_equal(run("UPDATE data_coverage SET found = 99; UPDATE data_left SET count = 99;"
                          "UPDATE data_uncovered SET address = 99"),
                      SQLITE_OK);
@@ -250,11 +250,11 @@ static void a_flush_writes_what_changed(void **state)
         profile_set_left(profile, image, 1, "a", image == 2 ? 3 : 1);
         profile_set_uncovered(profile, image, 16, image == 2 ? "g" : "f", "a");
     }
-    assert_int_equal(profile_store_flush(store, profile, NULL), BASE_OK);
+    assert_int_equal(store_flush(store, profile, NULL), BASE_OK);
     assert_answer("SELECT image, kind, found, counted FROM data_coverage WHERE found <> 99", "2|1|10|8\n");
     assert_answer("SELECT image, code, count FROM data_left WHERE count <> 99", "2|1|3\n");
     assert_answer("SELECT image, address FROM data_uncovered WHERE address <> 99", "2|16\n");
-    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, NULL), BASE_OK);
     profile_free(profile);
 }
 
@@ -268,7 +268,7 @@ static void a_loaded_profile_goes_on(void **state)
         profile_set_uncovered(profile, 1, i, "f", "a");
     write_file(profile);
     profile_free(profile);
-    assert_int_equal(profile_load(path, &loaded, NULL), BASE_OK);
+    assert_int_equal(store_load(path, &loaded, NULL), BASE_OK);
     profile_set_coverage(loaded, 1, PROFILE_COVERAGE_SITES, 12, 9);
     profile_set_left(loaded, 1, 1, "a", 5);
     profile_set_uncovered(loaded, 1, 3, "g", "a");
@@ -328,14 +328,14 @@ static void version_2_is_read(void **state)
     write_file(profile);
     profile_free(profile);
     assert_int_equal(run("PRAGMA user_version = 2"), SQLITE_OK);
-    assert_int_equal(profile_load(path, &loaded, NULL), BASE_EFORMAT); /* has what version 2 had not */
+    assert_int_equal(store_load(path, &loaded, NULL), BASE_EFORMAT); /* has what version 2 had not */
     assert_int_equal(run(DROP), SQLITE_OK);
-    assert_int_equal(profile_load(path, &loaded, NULL), BASE_OK);
+    assert_int_equal(store_load(path, &loaded, NULL), BASE_OK);
     assert_int_equal(loaded->coverage_count + loaded->left_count + loaded->uncovered_count, 3);
     assert_int_equal(loaded->image_count, IMAGES + 1);
     profile_free(loaded);
     assert_int_equal(run("PRAGMA user_version = 3"), SQLITE_OK);
-    assert_int_equal(profile_load(path, &loaded, NULL), BASE_EFORMAT); /* and has not what version 3 has */
+    assert_int_equal(store_load(path, &loaded, NULL), BASE_EFORMAT); /* and has not what version 3 has */
 }
 
 static void files_that_lie_are_refused(void **state)
@@ -371,10 +371,10 @@ static void files_that_lie_are_refused(void **state)
         profile_set_uncovered(profile, 1, 16, "f", "a");
         write_file(profile);
         profile_free(profile);
-        assert_int_equal(profile_load(path, &loaded, NULL), BASE_OK);
+        assert_int_equal(store_load(path, &loaded, NULL), BASE_OK);
         profile_free(loaded);
         assert_int_equal(run(lies[i]), SQLITE_OK);
-        if (profile_load(path, &loaded, NULL) != BASE_EFORMAT)
+        if (store_load(path, &loaded, NULL) != BASE_EFORMAT)
             fail_msg("read: %s", lies[i]);
         unlink(path);
     }
@@ -393,7 +393,7 @@ static void files_that_repeat_themselves_are_read(void **state)
         run("INSERT INTO data_coverage SELECT id + 2, image, kind, found, counted FROM data_coverage;"
             "INSERT INTO data_uncovered SELECT id + 1, image, address, name, reason FROM data_uncovered"),
         SQLITE_OK);
-    assert_int_equal(profile_load(path, &loaded, NULL), BASE_OK);
+    assert_int_equal(store_load(path, &loaded, NULL), BASE_OK);
     profile_set_coverage(loaded, 1, PROFILE_COVERAGE_SITES, 20, 20);
     profile_set_uncovered(loaded, 1, 16, "g", "a");
     assert_int_equal(loaded->coverage_count, 5);

@@ -12,7 +12,7 @@
 #include "merge.h"
 #include "profile.h"
 #include "profile_directory.h"
-#include "profile_store.h"
+#include "store.h"
 
 struct scene {
     struct profile *profile;
@@ -79,10 +79,10 @@ static void rows(void **state)
 
 static void write_file(struct profile *profile)
 {
-    struct profile_store *store;
+    struct store *store;
     unlink(path);
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
-    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, NULL), BASE_OK);
 }
 
 static int run(const char *sql)
@@ -105,7 +105,7 @@ static void written_and_merged(void **state)
     const struct profile_descriptor closed = one(&scene, 4, 0);
     profile_set_descriptor(scene.profile, gone, &closed);
     write_file(scene.profile);
-    assert_int_equal(profile_load(path, &loaded, NULL), BASE_OK);
+    assert_int_equal(store_load(path, &loaded, NULL), BASE_OK);
     assert_int_equal(loaded->descriptor_count, 4);
     const struct profile_descriptor *it = &loaded->descriptors[1];
     assert_int_equal(it->node, scene.node);
@@ -184,7 +184,7 @@ static void corrupt(void **state)
         add(&scene, 3, PROFILE_DESCRIPTOR_OPENED);
         write_file(scene.profile);
         assert_int_equal(run(lies[i]), SQLITE_OK);
-        assert_int_equal(profile_load(path, &loaded, NULL), BASE_EFORMAT);
+        assert_int_equal(store_load(path, &loaded, NULL), BASE_EFORMAT);
         profile_free(scene.profile);
     }
 }

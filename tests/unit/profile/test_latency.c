@@ -15,7 +15,7 @@
 #include "profile.h"
 #include "profile_directory.h"
 #include "profile_latency.h"
-#include "profile_store.h"
+#include "store.h"
 
 /* --- buckets --- */
 
@@ -193,16 +193,16 @@ static void only_some_processes(void **state)
 
 static struct profile *write_and_read(struct profile *profile)
 {
-    struct profile_store *store;
+    struct store *store;
     struct profile *loaded;
     struct base_error error = {0};
     unlink(path);
-    assert_int_equal(profile_store_create(path, &store, &error), BASE_OK);
-    assert_int_equal(profile_store_flush(store, profile, &error), BASE_OK);
+    assert_int_equal(store_create(path, &store, &error), BASE_OK);
+    assert_int_equal(store_flush(store, profile, &error), BASE_OK);
     const struct scene scene = {profile, {1, 2}, {1, 2}};
     call(&scene, 0, 1, 70000); /* into rows that the file has */
-    assert_int_equal(profile_store_close(store, profile, false, &error), BASE_OK);
-    assert_int_equal(profile_load(path, &loaded, &error), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, &error), BASE_OK);
+    assert_int_equal(store_load(path, &loaded, &error), BASE_OK);
     return loaded;
 }
 
@@ -340,7 +340,7 @@ static void a_file_that_lies(void **state)
         assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
         assert_int_equal(sqlite3_exec(db, lies[i], NULL, NULL, NULL), SQLITE_OK);
         sqlite3_close(db);
-        assert_int_equal(profile_load(path, &loaded, &error), BASE_EFORMAT);
+        assert_int_equal(store_load(path, &loaded, &error), BASE_EFORMAT);
     }
 }
 

@@ -13,7 +13,7 @@
 #include "profile.h"
 #include "profile_directory.h"
 #include "profile_heap.h"
-#include "profile_store.h"
+#include "store.h"
 
 /* A process, and two stacks of which the second goes through the first. */
 struct scene {
@@ -114,13 +114,13 @@ static void a_peak_is_replaced(void **state)
 
 static struct profile *write_and_read(struct profile *profile)
 {
-    struct profile_store *store;
+    struct store *store;
     struct profile *loaded;
     struct base_error error = {0};
     unlink(path);
-    assert_int_equal(profile_store_create(path, &store, &error), BASE_OK);
-    assert_int_equal(profile_store_close(store, profile, false, &error), BASE_OK);
-    assert_int_equal(profile_load(path, &loaded, &error), BASE_OK);
+    assert_int_equal(store_create(path, &store, &error), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, &error), BASE_OK);
+    assert_int_equal(store_load(path, &loaded, &error), BASE_OK);
     return loaded;
 }
 
@@ -166,7 +166,7 @@ static void a_file_that_lies(void **state)
         assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
         assert_int_equal(sqlite3_exec(db, lies[i], NULL, NULL, NULL), SQLITE_OK);
         sqlite3_close(db);
-        assert_int_equal(profile_load(path, &loaded, &error), BASE_EFORMAT);
+        assert_int_equal(store_load(path, &loaded, &error), BASE_EFORMAT);
         assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
         sqlite3_exec(db, "UPDATE data_peaks SET process = 1, counter = 1", NULL, NULL, NULL);
         sqlite3_close(db);

@@ -1,4 +1,4 @@
-/* The views that every profile has, asked through profile_query, against figures computed the naive way; the
+/* The views that every profile has, asked through store_query, against figures computed the naive way; the
  * timeline against the cells; and that a flush writes what changed and no more. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,10 +15,10 @@
 #include "base_map.h"
 #include "profile.h"
 #include "profile_directory.h"
-#include "profile_period.h"
 #include "profile_statistics.h"
-#include "profile_store.h"
-#include "profile_timeline.h"
+#include "store.h"
+#include "store_period.h"
+#include "store_timeline.h"
 #include "wire_loss.h"
 
 /* --- a random profile: functions f0..f29 of 4 addresses each, f30 and f31 nameless --- */
@@ -199,7 +199,7 @@ static void views_agree_with_naive_figures(void **state)
     (void)state;
     struct world world = new_world();
     struct flat_check check = {0};
-    struct profile_store *store;
+    struct store *store;
     uint64_t sums[3] = {0}, expected[3] = {0};
     for (int i = 0; i < SAMPLES; i++) {
         uint32_t stack[DEEPEST];
@@ -213,8 +213,8 @@ static void views_agree_with_naive_figures(void **state)
         expected[2] += hash_of_stack(stack, depth) * (uint64_t)i;
     }
     profile_lose(world.profile, WIRE_LOSS_STACK_CUT, 7);
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
-    assert_int_equal(profile_store_close(store, world.profile, false, NULL), BASE_OK);
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(store_close(store, world.profile, false, NULL), BASE_OK);
     int rows = 0;
     for (int i = 0; i < 2 * PLACES; i++)
         rows += check.figures[i % 2][i / 2].total_hits > 0;
@@ -240,7 +240,7 @@ struct timeline_truth {
     uint64_t next, *per_node;
 };
 
-static bool check_sample(void *context, const struct profile_timeline_sample *sample)
+static bool check_sample(void *context, const struct store_timeline_sample *sample)
 {
     struct timeline_truth *truth = context;
     uint64_t i = truth->next++;
@@ -259,9 +259,9 @@ static void the_timeline_follows_folding(void **state)
     (void)state;
     struct world world = new_world();
     struct profile *profile = world.profile;
-    struct profile_store *store;
+    struct store *store;
     profile->max_nodes = 900;
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
     enum { COUNT = 40000 };
     for (uint64_t i = 0; i < COUNT; i++) {
         uint32_t stack[DEEPEST];
@@ -272,13 +272,13 @@ static void the_timeline_follows_folding(void **state)
         profile_timeline_add(profile, i % 50 == 49 ? (i - 3) * 1000 : i * 1000, thread, node, cpu,
                              world.counters[0]);
         if (i % 7000 == 0)
-            assert_int_equal(profile_store_flush(store, profile, NULL), BASE_OK);
+            assert_int_equal(store_flush(store, profile, NULL), BASE_OK);
     }
     assert_true(profile_folds(profile) > 20);
-    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, NULL), BASE_OK);
     struct timeline_truth truth = {.profile = profile,
                                    .per_node = calloc(profile->node_count, sizeof(uint64_t))};
-    assert_int_equal(profile_timeline_each(path, check_sample, &truth, NULL), BASE_OK);
+    assert_int_equal(store_timeline_each(path, check_sample, &truth, NULL), BASE_OK);
     assert_int_equal(truth.next, COUNT);
     for (size_t i = 0; i < profile->cell_count; i++)
         truth.per_node[profile->cells[i].node] -= profile->cells[i].samples;
@@ -294,7 +294,7 @@ static void a_list_is_in_order_of_time_with_figures(void **state)
     (void)state;
     struct world world = new_world();
     struct profile *profile = world.profile;
-    struct profile_timeline_list list;
+    struct store_timeline_list list;
     struct base_error error = {0};
     uint32_t node = profile_stack(profile, world.addresses, NULL, 1);
     enum { COUNT = 20000 };
@@ -302,10 +302,10 @@ static void a_list_is_in_order_of_time_with_figures(void **state)
         profile_count(profile, node, world.threads[i % 2], 3, world.counters[0], i % 2 ? 2500 : 1000, 1);
         profile_timeline_add(profile, (COUNT - i) * 10, world.threads[i % 2], node, 3, world.counters[0]);
     }
-    struct profile_store *store;
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
-    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
-    assert_int_equal(profile_timeline_read(path, profile, &list, &error), BASE_OK);
+    struct store *store;
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, NULL), BASE_OK);
+    assert_int_equal(store_timeline_read(path, profile, &list, &error), BASE_OK);
     assert_int_equal(list.count, COUNT);
     for (uint32_t i = 0; i < COUNT; i++) {
         assert_int_equal(list.items[i].time_ns, (i + 1) * 10);
@@ -313,9 +313,9 @@ static void a_list_is_in_order_of_time_with_figures(void **state)
         assert_int_equal(list.items[i].value, i % 2 ? 1000 : 2500);
         assert_true(list.items[i].node == node && list.items[i].cpu == 3);
     }
-    profile_timeline_list_free(&list);
+    store_timeline_list_free(&list);
     struct profile *other = profile_new(); /* an earlier state of the file: none of this is in it yet */
-    assert_int_equal(profile_timeline_read(path, other, &list, &error), BASE_OK);
+    assert_int_equal(store_timeline_read(path, other, &list, &error), BASE_OK);
     assert_int_equal(list.count, 0);
     profile_free(other);
     profile_free(profile);
@@ -326,21 +326,21 @@ static void figures_of_nonsense_are_none(void **state)
 {
     (void)state;
     struct world world = new_world();
-    struct profile_timeline_list list;
+    struct store_timeline_list list;
     uint32_t node = profile_stack(world.profile, world.addresses, NULL, 1);
     profile_count(world.profile, node, world.threads[0], 3, world.counters[0], INT64_MIN, UINT64_MAX);
     profile_timeline_add(world.profile, 5, world.threads[0], node, 3, world.counters[0]);
-    struct profile_store *store;
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
-    assert_int_equal(profile_store_close(store, world.profile, false, NULL), BASE_OK);
-    assert_int_equal(profile_timeline_read(path, world.profile, &list, NULL), BASE_OK);
+    struct store *store;
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(store_close(store, world.profile, false, NULL), BASE_OK);
+    assert_int_equal(store_timeline_read(path, world.profile, &list, NULL), BASE_OK);
     assert_true(list.count == 1 && list.items[0].value == 0);
-    profile_timeline_list_free(&list);
+    store_timeline_list_free(&list);
     profile_free(world.profile);
 }
 
-static const struct profile_timeline_item *item_of(const struct profile_timeline_list *list,
-                                                   const struct profile_cell *cell)
+static const struct store_timeline_item *item_of(const struct store_timeline_list *list,
+                                                 const struct profile_cell *cell)
 {
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i].node == cell->node && list->items[i].thread == cell->thread)
@@ -354,8 +354,8 @@ static void a_period_is_all_that_is_left(void **state)
     (void)state;
     struct world world = new_world();
     struct profile *profile = world.profile;
-    struct profile_timeline_list list;
-    struct profile_period period = {.from_ns = 2000, .to_ns = 5000};
+    struct store_timeline_list list;
+    struct store_period period = {.from_ns = 2000, .to_ns = 5000};
     profile->max_nodes = 900;
     for (uint64_t i = 0; i < 9000; i++) {
         uint32_t stack[DEEPEST];
@@ -365,19 +365,19 @@ static void a_period_is_all_that_is_left(void **state)
         profile_count(profile, node, world.threads[0], 0, world.counters[1], 1, 1);
         profile_timeline_add(profile, i, world.threads[i % 2], node, 0, world.counters[0]);
     }
-    struct profile_store *store;
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
-    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
+    struct store *store;
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, NULL), BASE_OK);
     profile_free(profile);
     struct base_error error = {0};
-    assert_int_equal(profile_load(path, &profile, &error), BASE_OK);
+    assert_int_equal(store_load(path, &profile, &error), BASE_OK);
     uint64_t folded = profile->losses[WIRE_LOSS_FOLDED], samples = 0;
     assert_true(folded > 0);
-    assert_int_equal(profile_timeline_read(path, profile, &list, &error), BASE_OK);
-    profile_period_cut(&list, &period);
+    assert_int_equal(store_timeline_read(path, profile, &list, &error), BASE_OK);
+    store_period_cut(&list, &period);
     assert_int_equal(list.count, 3000);
     assert_true(list.items[0].time_ns == 2000 && list.items[2999].time_ns == 4999);
-    assert_int_equal(profile_period_keep(profile, &list, &error), BASE_OK);
+    assert_int_equal(store_period_keep(profile, &list, &error), BASE_OK);
     assert_int_equal(profile_check(profile, &error), BASE_OK);
     for (size_t i = 0; i < profile->cell_count; i++) {
         const struct profile_cell *cell = &profile->cells[i];
@@ -388,11 +388,11 @@ static void a_period_is_all_that_is_left(void **state)
     }
     assert_int_equal(samples, 3000);
     assert_int_equal(profile->losses[WIRE_LOSS_FOLDED], folded);
-    profile_timeline_list_free(&list);
+    store_timeline_list_free(&list);
     profile_free(profile);
 }
 
-static bool count_sample(void *context, const struct profile_timeline_sample *sample)
+static bool count_sample(void *context, const struct store_timeline_sample *sample)
 {
     (void)sample;
     ++*(uint64_t *)context;
@@ -416,13 +416,13 @@ static void a_full_timeline_ends_and_says_so(void **state)
         profile_timeline_add(profile, time, world.threads[0], node_of(&world, stack, 1), 0,
                              world.counters[0]);
     }
-    struct profile_store *store;
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
-    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
+    struct store *store;
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(store_close(store, profile, false, NULL), BASE_OK);
     uint64_t samples = profile_timeline_size(profile, &bytes);
     assert_true(bytes >= 60000 && bytes < 200000 && samples > 0 && samples % 16384 == 0 && samples < COUNT);
     assert_int_equal(ask_number("SELECT sum(length(bytes)) FROM data_timeline WHERE fold = 0"), bytes);
-    assert_int_equal(profile_timeline_each(path, count_sample, &kept, NULL), BASE_OK);
+    assert_int_equal(store_timeline_each(path, count_sample, &kept, NULL), BASE_OK);
     assert_int_equal(kept, samples);
     assert_int_equal(profile->losses[WIRE_LOSS_TIMELINE_FULL], COUNT - samples);
     profile_free(profile);
@@ -446,7 +446,7 @@ static void check_same(const struct profile *written)
 {
     struct profile *loaded;
     struct base_error error = {0};
-    if (profile_load(path, &loaded, &error) < 0)
+    if (store_load(path, &loaded, &error) < 0)
         fail_msg("%s", error.text);
     assert_true(same_rows(written, loaded));
     for (size_t i = loaded->node_count; i < written->node_count; i++)
@@ -464,9 +464,9 @@ static void each_flush_makes_the_file_the_model(void **state)
 {
     (void)state;
     struct world world = new_world();
-    struct profile_store *store;
+    struct store *store;
     world.profile->max_nodes = 700;
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
     for (int round = 0; round < 30; round++) {
         for (int i = 0; i < 10 + round * 20; i++) {
             uint32_t stack[DEEPEST];
@@ -477,11 +477,11 @@ static void each_flush_makes_the_file_the_model(void **state)
         char name[16];
         snprintf(name, sizeof name, "t%d", round);
         profile_set_thread_name(world.profile, world.threads[round % 2], name);
-        assert_int_equal(profile_store_flush(store, world.profile, NULL), BASE_OK);
+        assert_int_equal(store_flush(store, world.profile, NULL), BASE_OK);
         check_same(world.profile);
     }
     assert_true(profile_folds(world.profile) > 3);
-    assert_int_equal(profile_store_close(store, world.profile, false, NULL), BASE_OK);
+    assert_int_equal(store_close(store, world.profile, false, NULL), BASE_OK);
     check_same(world.profile);
     profile_free(world.profile);
 }
@@ -491,12 +491,12 @@ static void a_flush_writes_what_changed(void **state)
 {
     (void)state;
     struct world world = new_world();
-    struct profile_store *store;
+    struct store *store;
     sqlite3 *db;
-    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(store_create(path, &store, NULL), BASE_OK);
     for (uint32_t i = 0; i < 100; i++)
         profile_count(world.profile, node_of(&world, &i, 1), 1, 0, 1, 1, 1);
-    assert_int_equal(profile_store_flush(store, world.profile, NULL), BASE_OK);
+    assert_int_equal(store_flush(store, world.profile, NULL), BASE_OK);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "UPDATE data_cells SET value = 99; UPDATE data_nodes SET flags = 99",
                                   NULL, NULL, NULL),
@@ -504,11 +504,11 @@ static void a_flush_writes_what_changed(void **state)
     sqlite3_close(db);
     uint32_t changed = 41;
     profile_count(world.profile, node_of(&world, &changed, 1), 1, 0, 1, 1, 1);
-    assert_int_equal(profile_store_flush(store, world.profile, NULL), BASE_OK);
+    assert_int_equal(store_flush(store, world.profile, NULL), BASE_OK);
     assert_int_equal(ask_number("SELECT count(*) FROM data_cells WHERE value <> 99"), 1);
     assert_int_equal(ask_number("SELECT id FROM data_cells WHERE value = 2"), 42);
     assert_int_equal(ask_number("SELECT count(*) FROM data_nodes WHERE flags <> 99"), 0);
-    assert_int_equal(profile_store_close(store, world.profile, false, NULL), BASE_OK);
+    assert_int_equal(store_close(store, world.profile, false, NULL), BASE_OK);
     profile_free(world.profile);
 }
 
