@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""build.py SOURCE FOLDER OUTPUT - builds the page in FOLDER and writes it to OUTPUT as C (src/tool/export/export_html.h).
+"""build.py SOURCE DIRECTORY OUTPUT - builds the page in DIRECTORY and writes it to OUTPUT as C (src/tool/export/export_html.h).
 
-npm installs what package-lock.json pins into FOLDER, once. Where node or npm is missing, too old or has no network, the page
+npm installs what package-lock.json pins into DIRECTORY, once. Where node or npm is missing, too old or has no network, the page
 is empty: tally is built all the same, and its export says that it has none. `ninja` tries again when the output is removed."""
 import hashlib
 import os

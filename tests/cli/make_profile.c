@@ -1,4 +1,4 @@
-/* make_profile FOLDER - the profiles that the cases of tests/cli look at, always the same to the bit of every
+/* make_profile DIRECTORY - the profiles that the cases of tests/cli look at, always the same to the bit of every
  * figure:
  *
  *   whole.tally       two processes, three threads, two CPUs, an inlined function, recursion, a signal
@@ -491,18 +491,18 @@ static void describe_time(struct profile *profile)
     profile_set_meta(profile, "rate_hz", "999");
 }
 
-static void write_profile(const char *folder, const char *name, struct profile *profile)
+static void write_profile(const char *directory, const char *name, struct profile *profile)
 {
     char path[4096];
     struct store *store;
     struct base_error error = {0};
-    snprintf(path, sizeof path, "%s/%s.tally", folder, name);
+    snprintf(path, sizeof path, "%s/%s.tally", directory, name);
     if (store_create(path, &store, &error) < 0 || store_close(store, profile, false, &error) < 0)
         fail(error.text);
     profile_free(profile);
 }
 
-static void write_full(const char *folder, const char *name, unsigned content)
+static void write_full(const char *directory, const char *name, unsigned content)
 {
     struct profile *profile = profile_new();
     describe(profile, "bench --jobs 2 'a file'");
@@ -511,10 +511,10 @@ static void write_full(const char *folder, const char *name, unsigned content)
     if (content & SAMPLES)
         describe_time(profile);
     add_content(profile, content);
-    write_profile(folder, name, profile);
+    write_profile(directory, name, profile);
 }
 
-static void write_part(const char *folder)
+static void write_part(const char *directory)
 {
     struct profile *profile = profile_new();
     describe(profile, "bench --jobs 2 'a file'");
@@ -523,10 +523,10 @@ static void write_part(const char *folder)
     describe_time(profile);
     add_content(profile, SAMPLES | CALLS | COVERAGE | HEAP | LEAKS);
     lose_process(profile);
-    write_profile(folder, "part", profile);
+    write_profile(directory, "part", profile);
 }
 
-static void write_lost(const char *folder)
+static void write_lost(const char *directory)
 {
     static const char *const counters[][2] = {{"map.total", "bytes"},        {"map.live", "bytes"},
                                               {"throw.count", "exceptions"}, {"fd.used", "descriptors"},
@@ -546,10 +546,10 @@ static void write_lost(const char *folder)
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
         profile_counter(profile, counters[i][0], counters[i][1], true, PROFILE_SUM);
     lose_process(profile);
-    write_profile(folder, "lost", profile);
+    write_profile(directory, "lost", profile);
 }
 
-static void write_without_calls(const char *folder, const char *name, unsigned content, unsigned processes)
+static void write_without_calls(const char *directory, const char *name, unsigned content, unsigned processes)
 {
     struct profile *profile = profile_new();
     describe(profile, "bench --jobs 2 'a file'");
@@ -562,11 +562,11 @@ static void write_without_calls(const char *folder, const char *name, unsigned c
     profile_calls_counter(profile);
     profile_set_meta(profile, "calls_notice", "calls of process 4711 are not counted: it may not be traced");
     profile_lose(profile, WIRE_LOSS_CALLS_UNSEEN, processes);
-    write_profile(folder, name, profile);
+    write_profile(directory, name, profile);
 }
 
 /* Counters without a figure: memory that was sampled, and time when the recorder was killed at once. */
-static void write_without_samples(const char *folder)
+static void write_without_samples(const char *directory)
 {
     struct profile *profile = profile_new();
     describe(profile, "true");
@@ -574,19 +574,19 @@ static void write_without_samples(const char *folder)
     profile_set_meta(profile, "complete", "1");
     profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
     profile_counter(profile, profile_heap_name(PROFILE_HEAP_LIVE), "bytes", false, PROFILE_LIVE);
-    write_profile(folder, "sampled-heap", profile);
+    write_profile(directory, "sampled-heap", profile);
 
     profile = profile_new();
     describe(profile, "true");
     describe_time(profile);
     profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
-    write_profile(folder, "killed", profile);
+    write_profile(directory, "killed", profile);
 }
 
 int main(int argc, char **argv)
 {
     if (argc != 2)
-        fail("needs a folder");
+        fail("needs a directory");
     write_full(argv[1], "whole", SAMPLES);
     write_full(argv[1], "calls", SAMPLES | CALLS);
     write_full(argv[1], "covered", SAMPLES | CALLS | COVERAGE);

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """man.py - do the manual pages say what --help says?
 
-    man.py TALLY MAN_FOLDER
+    man.py TALLY MAN_DIRECTORY
 
 Every command of `tally --help` has a page tally-NAME.1; the synopses are the same; every option of one is in the other,
 spelled alike with its value; tally.1 has every command with the same summary. mandoc finds nothing wrong with the
@@ -84,8 +84,8 @@ def commands_of(text):
     return found
 
 
-def read(folder, name):
-    path = os.path.join(folder, name)
+def read(directory, name):
+    path = os.path.join(directory, name)
     if not os.path.exists(path):
         return None
     with open(path, encoding="utf-8") as file:
@@ -97,44 +97,44 @@ def differences(what, here, there):
     return missing + [f"{what} {item!r} is in the page, not in --help" for item in there if item not in here]
 
 
-def page_complaints(tally, folder, name):
-    lines, text = read(folder, f"tally-{name}.1"), help_of(tally, name)
+def page_complaints(tally, directory, name):
+    lines, text = read(directory, f"tally-{name}.1"), help_of(tally, name)
     if lines is None:
         return ["there is no page"]
     complaints = differences("synopsis", help_synopsis(text), page_synopsis(lines))
     return complaints + differences("option", help_options(text), page_options(section(lines, "OPTIONS")))
 
 
-def summary_complaints(folder, commands):
-    lines = read(folder, "tally.1")
+def summary_complaints(directory, commands):
+    lines = read(directory, "tally.1")
     body = section(lines, "COMMANDS")
-    told = {}
+    summaries = {}
     for at, line in enumerate(body[:-2]):
         if line == ".TP":
-            told[plain(body[at + 1])] = plain(body[at + 2])
-    return [f"{name}: --help says {summary!r}, the page {told.get(name)!r}" for name, summary in commands.items()
-            if not (told.get(name) or "").rstrip(":").startswith(summary.split(":")[0])]
+            summaries[plain(body[at + 1])] = plain(body[at + 2])
+    return [f"{name}: --help says {summary!r}, the page {summaries.get(name)!r}" for name, summary in commands.items()
+            if not (summaries.get(name) or "").rstrip(":").startswith(summary.split(":")[0])]
 
 
-def lint_complaints(folder):
-    pages = sorted(name for name in os.listdir(folder) if name.endswith(".1"))
-    done = subprocess.run(["mandoc", "-T", "lint", "-W", "style", *pages], cwd=folder, stdout=subprocess.PIPE,
+def lint_complaints(directory):
+    pages = sorted(name for name in os.listdir(directory) if name.endswith(".1"))
+    done = subprocess.run(["mandoc", "-T", "lint", "-W", "style", *pages], cwd=directory, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, check=False, text=True)
     return done.stdout.splitlines()
 
 
 def main():
-    tally, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    tally, directory = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     text = help_of(tally)
     commands = commands_of(text)
-    results = [("tally.1 has every command", summary_complaints(folder, commands) if commands else ["no commands found"]),
+    results = [("tally.1 has every command", summary_complaints(directory, commands) if commands else ["no commands found"]),
                ("tally.1 has every option",
                 differences("option", help_options(text),
-                            page_options(section(read(folder, "tally.1"), "OPTIONS"))))]
+                            page_options(section(read(directory, "tally.1"), "OPTIONS"))))]
     for name in commands:
         if name != "help":
-            results.append((f"tally-{name}.1 agrees with tally {name} --help", page_complaints(tally, folder, name)))
-    results.append(("mandoc finds nothing wrong", lint_complaints(folder) if shutil.which("mandoc") else None))
+            results.append((f"tally-{name}.1 agrees with tally {name} --help", page_complaints(tally, directory, name)))
+    results.append(("mandoc finds nothing wrong", lint_complaints(directory) if shutil.which("mandoc") else None))
     print(f"1..{len(results)}")
     for number, (name, complaints) in enumerate(results, 1):
         if complaints is None:

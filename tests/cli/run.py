@@ -25,11 +25,11 @@ Comment lines of a script that begin with `# test:` are for this runner:
 
 A script that exits with 77 is skipped, its last line being the reason.
 
-Scripts run in an empty folder of their own, in a bare environment: PATH (in which `tally` is the command under test, and
-the programs of tests/cli/helpers), HOME and TMPDIR in that folder, LC_ALL=C.UTF-8, TERM=dumb, PROFILES (a folder with what
-make_profile.c makes), GOLDEN (the folder of the golden profiles), and nothing else. Before output is compared, these become placeholders:
+Scripts run in an empty directory of their own, in a bare environment: PATH (in which `tally` is the command under test, and
+the programs of tests/cli/helpers), HOME and TMPDIR in that directory, LC_ALL=C.UTF-8, TERM=dumb, PROFILES (a directory with what
+make_profile.c makes), GOLDEN (the directory of the golden profiles), and nothing else. Before output is compared, these become placeholders:
 
-    the case's folder -> @FOLDER@      $PROFILES -> @PROFILES@      tally's version -> @VERSION@
+    the case's directory -> @DIRECTORY@      $PROFILES -> @PROFILES@      tally's version -> @VERSION@
 
 Output is TAP, one test a case.
 """
@@ -73,26 +73,26 @@ class Case:
 
 
 class Place:
-    """Where the command under test is, the profiles, and a folder for all."""
+    """Where the command under test is, the profiles, and a directory for all."""
 
-    def __init__(self, tally, make_profile, golden, folder):
-        self.folder = folder
-        self.programs = os.path.join(folder, "bin")
+    def __init__(self, tally, make_profile, golden, directory):
+        self.directory = directory
+        self.programs = os.path.join(directory, "bin")
         os.mkdir(self.programs)
         # Copies: an unprivileged user may not be able to reach the originals.
         shutil.copy(tally, os.path.join(self.programs, "tally"))
         for name in os.listdir(os.path.join(HERE, "helpers")):
             if not name.startswith("__"):
                 shutil.copy(os.path.join(HERE, "helpers", name), self.programs)
-        self.golden, self.profiles = os.path.join(folder, "golden"), os.path.join(folder, "profiles")
+        self.golden, self.profiles = os.path.join(directory, "golden"), os.path.join(directory, "profiles")
         if os.path.isdir(golden):
             shutil.copytree(golden, self.golden)
         os.mkdir(self.profiles)
         subprocess.run([make_profile, self.profiles], check=True)
-        for folder, _, names in os.walk(folder):
-            os.chmod(folder, 0o755)
+        for directory, _, names in os.walk(directory):
+            os.chmod(directory, 0o755)
             for name in names:
-                path = os.path.join(folder, name)
+                path = os.path.join(directory, name)
                 os.chmod(path, os.stat(path).st_mode | 0o444)
         shown = subprocess.run([os.path.join(self.programs, "tally"), "--version"], stdout=subprocess.PIPE, check=True)
         self.version = shown.stdout.decode().split()[1]
@@ -100,24 +100,24 @@ class Place:
 
 def find_cases(names):
     found = []
-    for folder, _, files in os.walk(CASES):
+    for directory, _, files in os.walk(CASES):
         for name in files:
-            path = os.path.join(folder, name)
+            path = os.path.join(directory, name)
             if not name.endswith(ENDINGS) and os.access(path, os.X_OK):
                 found.append(Case(path))
     found.sort(key=lambda case: case.name)
     chosen = [case for case in found if not names or case.name in names or case.name.split(os.sep)[0] in names]
-    strays = [os.path.relpath(os.path.join(folder, name), CASES) for folder, _, files in os.walk(CASES) for name in files
-              if name.endswith(ENDINGS) and not os.path.exists(os.path.join(folder, re.sub(
+    orphans = [os.path.relpath(os.path.join(directory, name), CASES) for directory, _, files in os.walk(CASES) for name in files
+              if name.endswith(ENDINGS) and not os.path.exists(os.path.join(directory, re.sub(
                   r"\.(stdout|stderr)\.(exact|glob)$|\.exit$", "", name)))]
-    if strays:
-        raise SystemExit(f"run.py: {strays[0]} belongs to no case")
+    if orphans:
+        raise SystemExit(f"run.py: {orphans[0]} belongs to no case")
     return chosen
 
 
-def environment_of(case, place, folder):
-    environment = {"PATH": place.programs + ":/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": folder,
-                   "TMPDIR": folder, "LC_ALL": "C.UTF-8", "TERM": "dumb", "GOLDEN": place.golden,
+def environment_of(case, place, directory):
+    environment = {"PATH": place.programs + ":/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": directory,
+                   "TMPDIR": directory, "LC_ALL": "C.UTF-8", "TERM": "dumb", "GOLDEN": place.golden,
                    "PROFILES": place.profiles}
     for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
         if name in os.environ:
@@ -128,30 +128,30 @@ def environment_of(case, place, folder):
 
 def run_case(case, place, plain_user):
     """(status, stdout, stderr), normalised."""
-    folder = tempfile.mkdtemp(prefix="case-", dir=place.folder)
-    script = os.path.join(place.folder, "script")
+    directory = tempfile.mkdtemp(prefix="case-", dir=place.directory)
+    script = os.path.join(place.directory, "script")
     shutil.copy(case.path, script)
     os.chmod(script, 0o755)
     command = [script]
     if plain_user:
-        os.chown(folder, NOBODY, NOBODY)
+        os.chown(directory, NOBODY, NOBODY)
         command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all", "--", script]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              cwd=folder, env=environment_of(case, place, folder), timeout=SECONDS, check=False,
+                              cwd=directory, env=environment_of(case, place, directory), timeout=SECONDS, check=False,
                               start_new_session=True)
         streams = [done.stdout, done.stderr]
         status = done.returncode if done.returncode >= 0 else 128 - done.returncode
     except subprocess.TimeoutExpired as expired:
         streams, status = [expired.stdout or b"", expired.stderr or b""], 124
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    return [status] + [normalise(case, place, folder, stream) for stream in streams]
+        shutil.rmtree(directory, ignore_errors=True)
+    return [status] + [normalise(case, place, directory, stream) for stream in streams]
 
 
-def normalise(case, place, folder, stream):
+def normalise(case, place, directory, stream):
     text = stream.decode("utf-8", errors="surrogateescape")
-    text = text.replace(folder, "@FOLDER@").replace(place.profiles, "@PROFILES@").replace(place.version, "@VERSION@")
+    text = text.replace(directory, "@DIRECTORY@").replace(place.profiles, "@PROFILES@").replace(place.version, "@VERSION@")
     return re.sub(r"\d+(?:\.\d+)?", "N", text) if case.numbers else text
 
 
@@ -260,8 +260,8 @@ def main(arguments):
     runs = [(case, False) for case in cases] + [(case, True) for case in cases if case.user and os.geteuid() == 0]
     print(f"1..{len(runs)}")
     failed, blessed = 0, set() if blessing else None
-    with tempfile.TemporaryDirectory(prefix="tally-cli-") as folder:
-        place = Place(tally, make_profile, golden, os.path.realpath(folder))
+    with tempfile.TemporaryDirectory(prefix="tally-cli-") as directory:
+        place = Place(tally, make_profile, golden, os.path.realpath(directory))
         for number, (case, plain_user) in enumerate(runs, 1):
             complaints, skipped = run_one(case, place, plain_user, blessed)
             report(number, case.name + (PLAIN_USER if plain_user else ""), complaints, skipped)

@@ -8,13 +8,13 @@ const fs = require('fs')
 const path = require('path')
 const vm = require('vm')
 
-function loadImporter(folder) {
-  const names = fs.readdirSync(folder)
+function loadImporter(directory) {
+  const names = fs.readdirSync(directory)
   const page = vm.createContext({console: {log() {}, warn() {}, error() {}}, TextDecoder, TextEncoder, setTimeout})
   page.window = page
   for (const chunk of [/^speedscope\..*\.js$/, /^import\..*\.js$/]) {
     try {
-      vm.runInContext(fs.readFileSync(path.join(folder, names.find(name => chunk.test(name))), 'utf8'), page)
+      vm.runInContext(fs.readFileSync(path.join(directory, names.find(name => chunk.test(name))), 'utf8'), page)
     } catch (error) {
       if (!page.parcelRequire) throw error
     }
@@ -34,8 +34,8 @@ function describe(profile) {
   return {name: profile.getName(), unit: profile.getWeightUnit(), weight: profile.getTotalWeight(), frames}
 }
 
-async function main(folder, files) {
-  const importer = loadImporter(path.join(folder, 'speedscope', 'dist', 'release'))
+async function main(directory, files) {
+  const importer = loadImporter(path.join(directory, 'speedscope', 'dist', 'release'))
   const results = []
   for (const file of files) {
     const bytes = new Uint8Array(fs.readFileSync(file)).buffer

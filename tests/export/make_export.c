@@ -1,4 +1,4 @@
-/* make_export FOLDER - the profiles that the tests of exports and of merging look at, always the same:
+/* make_export DIRECTORY - the profiles that the tests of exports and of merging look at, always the same:
  *
  *   plain.tally    recursion of every kind, inlined functions on several lines, two processes, three threads,
  *                  two sampled counters, an exact one and peaks, calls counted by edge
@@ -11,7 +11,7 @@
  *   left.tally, right.tally  two recordings of one program that share counters, images and functions, but not
  *                            all
  *
- * make_export FOLDER NODES [TIMES] - large.tally, a tree of so many nodes from 174 samples each: for figures
+ * make_export DIRECTORY NODES [TIMES] - large.tally, a tree of so many nodes from 174 samples each: for figures
  * of speed. With TIMES, instead, from so many samples, a third of a millisecond apart, on a timeline. */
 #include <stdint.h>
 #include <stdio.h>
@@ -30,12 +30,12 @@ static void fail(const char *what)
     exit(1);
 }
 
-static void write_profile(const char *folder, const char *name, struct profile *profile)
+static void write_profile(const char *directory, const char *name, struct profile *profile)
 {
     char path[4096];
     struct store *store;
     struct base_error error = {0};
-    snprintf(path, sizeof path, "%s/%s.tally", folder, name);
+    snprintf(path, sizeof path, "%s/%s.tally", directory, name);
     if (store_create(path, &store, &error) < 0 || store_close(store, profile, false, &error) < 0)
         fail(error.text);
     profile_free(profile);
@@ -381,7 +381,7 @@ static void fill_large(struct profile *profile, uint32_t nodes, uint32_t times)
 int main(int argc, char **argv)
 {
     if (argc < 2)
-        fail("needs a folder");
+        fail("needs a directory");
     struct profile *profile = profile_new();
     if (argc > 2) {
         describe(profile, "big", "1763700000", "999");

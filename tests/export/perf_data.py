@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A writer of perf.data files, and a story whose truth is known.
 
-perf_data.py FOLDER PROGRAM - writes story.data, pipe.data and stacks.data, whose copies of stacks lie in PROGRAM."""
+perf_data.py DIRECTORY PROGRAM - writes story.data, pipe.data and stacks.data, whose copies of stacks lie in PROGRAM."""
 import os
 import struct
 import sys
@@ -142,9 +142,9 @@ def copies(program, machine="x86_64"):
     return made
 
 
-def main(folder, program):
+def main(directory, program):
     for name, content in (("story.data", story().bytes()), ("pipe.data", story().pipe()), ("stacks.data", copies(os.path.abspath(program)).bytes())):
-        with open(os.path.join(folder, name), "wb") as file:
+        with open(os.path.join(directory, name), "wb") as file:
             file.write(content)
 
 

@@ -1,7 +1,7 @@
 """What other tools make of exported files: each function gives figures by name of function, as plain dictionaries.
 
 Nothing here knows how Tally writes; the tools are Debian's pprof (in golang-go), callgrind_annotate (in valgrind), and the
-importer of the npm package speedscope, which package-lock.json pins and npm installs into the build folder."""
+importer of the npm package speedscope, which package-lock.json pins and npm installs into the build directory."""
 import collections
 import csv
 import io
@@ -199,17 +199,17 @@ def gprof(text):
 
 
 def node_modules(context):
-    """Where the package is; installed once a build folder."""
+    """Where the package is; installed once a build directory."""
     tap.need("node", "npm")
-    folder = os.path.join(context.programs, "node")
-    modules = os.path.join(folder, "node_modules")
+    directory = os.path.join(context.programs, "node")
+    modules = os.path.join(directory, "node_modules")
     if os.path.isdir(os.path.join(modules, "speedscope", "dist")):
         return modules
     try:
-        os.makedirs(folder, exist_ok=True)
+        os.makedirs(directory, exist_ok=True)
         for name in ("package.json", "package-lock.json"):
-            shutil.copy(os.path.join(HERE, name), folder)
-        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder, timeout=120,
+            shutil.copy(os.path.join(HERE, name), directory)
+        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=directory, timeout=120,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise tap.Skip(f"npm could not install speedscope: {error}") from error

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Exports, opened by the tools that they are for, and compared with what tally report says of the same profile.
 
-test_export.py TALLY FOLDER [CASE...]; FOLDER has make_export, and takes the npm package that readers.py installs."""
+test_export.py TALLY DIRECTORY [CASE...]; DIRECTORY has make_export, and takes the npm package that readers.py installs."""
 import collections
 import gzip
 import json

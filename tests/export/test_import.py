@@ -2,7 +2,7 @@
 """What other profilers wrote, imported, and compared with what is known of it; and what tally export writes, which must come
 back as it was.
 
-test_import.py TALLY FOLDER [CASE...]; FOLDER has make_export."""
+test_import.py TALLY DIRECTORY [CASE...]; DIRECTORY has make_export."""
 import gzip
 import json
 import os

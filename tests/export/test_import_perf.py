@@ -110,8 +110,8 @@ def cut_anywhere(context):
     for size in (4, 16, 60, 103, 110, 200, 360, 395, 402, 700, len(whole) - 600, len(whole) - 1):
         path = write(context, "cut.data", whole[:size])
         done = tally.run(context, [context.tally, "import", "-o", context.path("cut.tally"), path])
-        told = b"truncated" in done.errors or b"corrupt" in done.errors or b"nothing that can be" in done.errors
-        context.check(done.status in (0, 2) and told, f"{size} of {len(whole)} bytes: {done.text()}")
+        reported = b"truncated" in done.errors or b"corrupt" in done.errors or b"nothing that can be" in done.errors
+        context.check(done.status in (0, 2) and reported, f"{size} of {len(whole)} bytes: {done.text()}")
         if done.status == 0:
             context.equal(tally.run(context, [context.tally, "report", context.path("cut.tally")]).status, 0, f"{size}: report")
 
@@ -155,7 +155,7 @@ def fields_in_between(context):
         made.records[-1] = struct.pack("<IHH", SAMPLE, MISC_USER, len(short) - 8) + short[8:-8]
         path = imported(context, write(context, "fields.data", made.bytes()))
         context.check("1 samples do not fit" in str(report(context, path)["meta"].get("import_notice")) and
-                      flat(context, path) == {"app+0x10": (3000, 3000, 1)}, f"{fields:#x}: one that is too short is left out, and told")
+                      flat(context, path) == {"app+0x10": (3000, 3000, 1)}, f"{fields:#x}: one that is too short is left out, and reported")
 
 
 @case

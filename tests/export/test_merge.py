@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Merging, seen through the stable views: the figures of the whole are the sums of its parts'.
 
-test_merge.py TALLY FOLDER [CASE...]; FOLDER has make_export."""
+test_merge.py TALLY DIRECTORY [CASE...]; DIRECTORY has make_export."""
 import collections
 import json
 import os

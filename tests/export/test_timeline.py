@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Timelines: what of them the page and the formats of other tools have, beside the samples that make_export gave them.
 
-test_timeline.py TALLY FOLDER [CASE...]; FOLDER has make_export."""
+test_timeline.py TALLY DIRECTORY [CASE...]; DIRECTORY has make_export."""
 import base64
 import collections
 import gzip

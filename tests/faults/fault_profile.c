@@ -1,6 +1,6 @@
 /* Every allocation of a recording's model, its writing and its reading fails once, the Nth for N = 1, 2, 3
  * ... until nothing fails any more; then every write to the file. Whatever happens, nothing crashes, every
- * failure is told or counted, and the file on the disk opens. */
+ * failure is reported or counted, and the file on the disk opens. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static void record_samples(struct profile *profile, unsigned seed)
     }
 }
 
-/* 0: it went through; else something failed and was told. */
+/* 0: it went through; else something failed and was reported. */
 static int record_and_read(void)
 {
     struct profile *profile = profile_new(), *loaded = NULL;
@@ -112,7 +112,7 @@ static void remove_files(void)
 
 int main(void)
 {
-    uint64_t told = 0, n = 0;
+    uint64_t reported = 0, n = 0;
     char *slash = strrchr(path, '/');
     *slash = '\0';
     if (!mkdtemp(path))
@@ -122,7 +122,7 @@ int main(void)
     fflush(stdout);
     for (;;) {
         failing_begin(++n);
-        told += record_and_read() != 0;
+        reported += record_and_read() != 0;
         int reached = failing_end() >= n;
         if (!opens_afterwards()) {
             printf("not ok 1 - allocation %llu failed and left a file that does not open\n",
@@ -135,8 +135,8 @@ int main(void)
     }
     *slash = '\0';
     rmdir(path);
-    printf("# %llu allocations failed one by one, %llu were told or counted\n", (unsigned long long)n - 1,
-           (unsigned long long)told);
-    printf("%s 1 - every_allocation_fails_once\n", n > 50 && told > 0 ? "ok" : "not ok");
-    return n > 50 && told > 0 ? 0 : 1;
+    printf("# %llu allocations failed one by one, %llu were reported or counted\n", (unsigned long long)n - 1,
+           (unsigned long long)reported);
+    printf("%s 1 - every_allocation_fails_once\n", n > 50 && reported > 0 ? "ok" : "not ok");
+    return n > 50 && reported > 0 ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 /* Every allocation that SQLite makes, then every system call by which it changes a file, fails once: the Nth
  * for N = 1, 2, 3 ... until nothing fails any more; and then every one from the Nth on, as on a full disk.
- * Each failure must be told, the file must open afterwards and hold what one of the flushes left, whole, and
+ * Each failure must be reported, the file must open afterwards and hold what one of the flushes left, whole, and
  * not less than the last that went well.
  *
  *   fault_store [--all]    of the ten thousand allocations every 7th is tried, a minute less, unless all are
@@ -114,7 +114,7 @@ struct outcome {
     int failures; /* calls that said no */
 };
 
-static int is_told(int result, const struct base_error *error)
+static int is_reported(int result, const struct base_error *error)
 {
     return result >= 0 || error->text[0];
 }
@@ -125,7 +125,7 @@ static int record(struct outcome *outcome)
     struct profile *profile = profile_new();
     struct store *store = NULL;
     struct base_error error = {0};
-    int result = store_create(path, &store, &error), told = is_told(result, &error);
+    int result = store_create(path, &store, &error), reported = is_reported(result, &error);
     outcome->begun = result == BASE_OK;
     outcome->failures = result < 0;
     for (int flush = 0; store && flush <= FLUSHES; flush++) {
@@ -134,13 +134,13 @@ static int record(struct outcome *outcome)
             record_samples(profile, (unsigned)flush * 10000);
         result = flush < FLUSHES ? store_flush(store, profile, &error)
                                  : store_close(store, profile, false, &error);
-        told &= is_told(result, &error);
+        reported &= is_reported(result, &error);
         outcome->failures += result < 0;
         if (result == BASE_OK)
             outcome->good = flush < FLUSHES ? flush + 1 : FLUSHES;
     }
     profile_free(profile);
-    return told;
+    return reported;
 }
 
 static uint64_t total(const struct profile *profile)
@@ -197,8 +197,8 @@ static int number;
 
 static int say(int good, const char *what, uint64_t n, uint64_t failures)
 {
-    printf("%s %d - %s\n# %llu calls failed one by one, %llu were told\n", good ? "ok" : "not ok", ++number,
-           what, (unsigned long long)n, (unsigned long long)failures);
+    printf("%s %d - %s\n# %llu calls failed one by one, %llu were reported\n", good ? "ok" : "not ok",
+           ++number, what, (unsigned long long)n, (unsigned long long)failures);
     fflush(stdout);
     return good;
 }
@@ -213,13 +213,13 @@ static int try_recording(enum fault_kind kind, int for_good, uint64_t step, cons
         faults.calls = 0;
         faults.fail_at = n += step;
         rounds++;
-        int told = record(&outcome);
+        int reported = record(&outcome);
         reached = faults.calls >= n;
         faults.fail_at = 0;
         failures += (uint64_t)outcome.failures;
-        if (!told || !file_is_right(&outcome)) {
-            printf("# call %llu: told %d, begun %d, good %d\n", (unsigned long long)n, told, outcome.begun,
-                   outcome.good);
+        if (!reported || !file_is_right(&outcome)) {
+            printf("# call %llu: reported %d, begun %d, good %d\n", (unsigned long long)n, reported,
+                   outcome.begun, outcome.good);
             return say(0, what, n, failures);
         }
         remove_files();

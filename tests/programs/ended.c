@@ -1,6 +1,6 @@
 /* Calls that a signal ends, or interrupts: what becomes of them must be what the signal's action and mask
  * say, also when they had worked so long before they waited that a timer of somebody else's went off. `ended
- * ROUNDS FOLDER` prints how often it was not so. */
+ * ROUNDS DIRECTORY` prints how often it was not so. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

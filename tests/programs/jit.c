@@ -1,6 +1,6 @@
-/* jit --perf-map | --jitdump FOLDER | --none - copies two functions into anonymous executable memory and runs
+/* jit --perf-map | --jitdump DIRECTORY | --none - copies two functions into anonymous executable memory and runs
  * them from there, a third of the time in the first. Their names are only in the file that is announced:
- * /tmp/perf-PID.map or FOLDER/jit-PID.dump (format: Linux,
+ * /tmp/perf-PID.map or DIRECTORY/jit-PID.dump (format: Linux,
  * tools/perf/Documentation/jitdump-specification.txt). Built with frame pointers, as generated code has no
  * call-frame information. */
 #include <elf.h>

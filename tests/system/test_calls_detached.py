@@ -1,4 +1,4 @@
-"""A process is let go while nothing is born in it, and every creation is seen all the same: counts are exact, signals are free."""
+"""A process is detached while it creates no thread and no child, and every creation is seen all the same: counts are exact, signals are free."""
 import os
 import re
 import signal
@@ -30,7 +30,7 @@ def meta(profile, key):
 def exact(context, steps, creations, least=2):
     """All steps were waited for without a tracer, and every process's calls are as it says."""
     if not may_come_back():
-        raise tap.Skip("this user may not trace again what he has let go")
+        raise tap.Skip("this user may not trace again what he has detached from")
     profile = calls.counted(context, [context.program("calls_detached"), *steps])
     reported = steps_of(profile.output, "detached")
     for step in set(steps) - {"leaf"}:
@@ -53,7 +53,7 @@ def threads(context):
 def beside_memory(context):
     """The agent has a hook at syscall(), where a creation may have to ring: the doorbell goes over it."""
     if not may_come_back():
-        raise tap.Skip("this user may not trace again what he has let go")
+        raise tap.Skip("this user may not trace again what he has detached from")
     profile = tally.recorded(context, [context.program("calls_detached"), "threads"], ["--no-time", "--calls", "--heap", "--fds", "--throws"])
     context.equal((steps_of(profile.output, "detached"), steps_of(profile.output, "held")), (["threads"], []), "steps at which it was detached, or held")
 
@@ -68,9 +68,9 @@ def beside_a_birth(context):
 
 @tap.case
 def forks(context):
-    """The child is let go as well, and has a thread then."""
+    """The child is detached as well, and has a thread then."""
     profile = exact(context, ["fork"], 2, 4)
-    context.check("child" in steps_of(profile.output, "detached"), "the child was not let go")
+    context.check("child" in steps_of(profile.output, "detached"), "the child was not detached")
 
 
 @tap.case
@@ -103,7 +103,7 @@ def signals_are_free(context):
 def loose_forever(context):
     """A recorded process that is detached, and its recorder."""
     if not may_come_back():
-        raise tap.Skip("this user may not trace again what he has let go")
+        raise tap.Skip("this user may not trace again what he has detached from")
     process = tally.start(context, [context.program("calls_detached"), "threads", "forever"], stdin=subprocess.PIPE,
                           env=dict(os.environ, CALLS_WAIT="1"))
     process.stdout.readline()
@@ -134,7 +134,7 @@ def killed_while_loose(context):
     """Tally is gone: the creations that follow wait for nobody, and a later tally cleans up."""
     process, recorder = loose_forever(context)
     began = tally.wait_for(lambda: calls.changed_text(process.pid) and not calls.tracers(process.pid), 20)
-    context.check(began, f"it was not let go: {calls.tracers(process.pid)}")
+    context.check(began, f"it was not detached: {calls.tracers(process.pid)}")
     recorder.kill()
     recorder.communicate()
     time.sleep(0.2)
@@ -161,7 +161,7 @@ def stopped_while_loose(context):
     """A tally that is stopped answers no doorbell: threads are created after the doorbell's patience, uncounted ones are reported, and tally takes the
     process up again when it goes on."""
     process, recorder = loose_forever(context)
-    context.check(tally.wait_for(lambda: calls.changed_text(process.pid) and not calls.tracers(process.pid), 20), "it was not let go")
+    context.check(tally.wait_for(lambda: calls.changed_text(process.pid) and not calls.tracers(process.pid), 20), "it was not detached")
     recorder.send_signal(signal.SIGSTOP)
     before = used_ticks(process.pid)
     process.stdin.write(b"g")

@@ -1,4 +1,4 @@
-"""Tally killed at any moment: the target goes on unharmed, is let go, and a later tally can attach and clean what was left.
+"""Tally killed at any moment: the target goes on unharmed, is detached, and a later tally can attach and clean what was left.
 
 TALLY_CALLS_KILLS sets at how many random moments (6; with TALLY_LONG 100).
 """
@@ -79,7 +79,7 @@ def output_of_a_killed_launch(context):
         recorder.kill()
         recorder.communicate()
         begun = os.path.exists(done + ".pid")
-        if not begun:  # killed before the program ran: it may have been let go or not; it must not hang half way
+        if not begun:  # killed before the program ran: it may have been detached or not; it must not hang half way
             begun = tally.wait_for(lambda: os.path.exists(done + ".pid"), 0.5)
         if begun:
             context.check(tally.wait_for(lambda: os.path.exists(done) and os.path.getsize(done) > 0, 30), f"kill {number}: the program did not end")

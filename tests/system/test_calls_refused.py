@@ -101,7 +101,7 @@ FREED = 67
 
 
 def freed(context, profile, name):
-    """That children were let go is said, and counted."""
+    """That children were detached is said, and counted."""
     context.check(f"({name}) are not counted: it may trace them" in profile.errors, f"it is not said: {profile.errors}")
     return dict(profile.rows("select number, count from losses")).get(FREED, 0)
 
@@ -136,7 +136,7 @@ def tracer(build, mode):
     def run(context):
         profile = calls.counted(context, [context.program("calls_tracer_" + build), mode, "5"])
         calls.check(context, profile, by_process=True)
-        context.equal(freed(context, profile, ("calls_tracer_" + build)[:15]), 5, "children that were let go")
+        context.equal(freed(context, profile, ("calls_tracer_" + build)[:15]), 5, "children that were detached")
         context.equal(profile.rows("select sum(calls) from edges where callee = 'child_step'"), [(None,)], "calls of children")
     run.__name__ = f"tracer_{build}_{mode}"
     tap.case(run)

@@ -55,8 +55,8 @@ def same(context, profile, truths, what):
     for pid, (total, count, live, live_count, _) in truths.items():
         got = tuple(own(profile, name, pid) for name in COUNTERS[:4])
         context.equal(got, (total, count, live, live_count), f"{what}: bytes, blocks, live bytes and blocks of {pid}")
-    stray = one(profile, "SELECT coalesce(sum(count), 0) FROM losses WHERE number IN (30, 31, 32, 33, 34, 36, 38)")
-    context.equal(stray, 0, f"{what}: allocations that were lost")
+    lost = one(profile, "SELECT coalesce(sum(count), 0) FROM losses WHERE number IN (30, 31, 32, 33, 34, 36, 38)")
+    context.equal(lost, 0, f"{what}: allocations that were lost")
 
 
 def peak_of(profile):

@@ -41,8 +41,8 @@ def counted(context, program="pool_truth", options=()):
     truth = tuple(int(word) for word in profile.output.split())
     context.equal(tuple(own(profile, name) for name in COUNTERS), truth, "bytes, blocks, live bytes and blocks")
     context.equal(profile.rows(ABSENT), [(0,)], "names that nothing has")
-    stray = profile.rows("SELECT count(*) FROM data_frames f JOIN data_cells c ON c.node = f.node WHERE f.function = 'take'")[0][0]
-    context.equal(stray, 0, "what pools have from malloc")
+    others = profile.rows("SELECT count(*) FROM data_frames f JOIN data_cells c ON c.node = f.node WHERE f.function = 'take'")[0][0]
+    context.equal(others, 0, "what pools have from malloc")
     return profile
 
 

@@ -80,36 +80,36 @@ BAD = [
 ]
 
 
-def grow(folder, files):
+def grow(directory, files):
     for path, text in files.items():
-        place = os.path.join(folder, path)
+        place = os.path.join(directory, path)
         os.makedirs(os.path.dirname(place), exist_ok=True)
         with open(place, "w", encoding="utf-8") as out:
             out.write(text)
 
 
-def check(name, folder):
-    command = [sys.executable, os.path.join(ROOT, "tools", "check-" + name), folder]
+def check(name, directory):
+    command = [sys.executable, os.path.join(ROOT, "tools", "check-" + name), directory]
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
 def good_case(name):
-    with tempfile.TemporaryDirectory() as folder:
-        grow(folder, GOOD)
-        done = check(name, folder)
+    with tempfile.TemporaryDirectory() as directory:
+        grow(directory, GOOD)
+        done = check(name, directory)
         if "1..0 # SKIP" in done.stdout:
             return "skip", done.stdout.split("SKIP ")[1].strip()
         return done.returncode == 0 and "not ok" not in done.stdout, done.stdout + done.stderr
 
 
 def bad_case(name, path, text, word):
-    with tempfile.TemporaryDirectory() as folder:
-        grow(folder, GOOD)
+    with tempfile.TemporaryDirectory() as directory:
+        grow(directory, GOOD)
         if text is None:
-            os.unlink(os.path.join(folder, path))
+            os.unlink(os.path.join(directory, path))
         else:
-            grow(folder, {path: text})
-        done = check(name, folder)
+            grow(directory, {path: text})
+        done = check(name, directory)
         if "1..0 # SKIP" in done.stdout:
             return "skip", done.stdout.split("SKIP ")[1].strip()
         return done.returncode == 1 and "not ok" in done.stdout and word in done.stdout, done.stdout + done.stderr
@@ -131,10 +131,10 @@ IMAGES = [
 
 def image_case(source, flags, word):
     """tools/check-agent-symbols on a small image."""
-    with tempfile.TemporaryDirectory() as folder:
-        grow(folder, {"image.c": source + "\n"})
-        image = os.path.join(folder, "image.so")
-        subprocess.run(["cc", "-shared", "-O1", "-fPIC", "-nostdlib", "-o", image, os.path.join(folder, "image.c"), *flags], check=True)
+    with tempfile.TemporaryDirectory() as directory:
+        grow(directory, {"image.c": source + "\n"})
+        image = os.path.join(directory, "image.so")
+        subprocess.run(["cc", "-shared", "-O1", "-fPIC", "-nostdlib", "-o", image, os.path.join(directory, "image.c"), *flags], check=True)
         done = check("agent-symbols", image)
         said = done.stdout + done.stderr
         if word is None:
@@ -200,16 +200,16 @@ def second_run_case(tests, status, word, listed=()):
     """The exit status of `make check`, and a word it says, for programs that fail once or always: (name, how). `listed`: what may be
     unsteady."""
     module, said = load_check(), io.StringIO()
-    with tempfile.TemporaryDirectory() as folder:
-        script = os.path.join(folder, "once.sh")
+    with tempfile.TemporaryDirectory() as directory:
+        script = os.path.join(directory, "once.sh")
         with open(script, "w", encoding="utf-8") as file:
             file.write(ONCE_OF_TWO)
         os.chmod(script, 0o755)
-        with open(os.path.join(folder, "meson.build"), "w", encoding="utf-8") as file:
+        with open(os.path.join(directory, "meson.build"), "w", encoding="utf-8") as file:
             file.write("project('p')\nsh = find_program('sh')\n" + "".join(
                 f"test('a/{name}', sh, args: [files('once.sh'), '{name}', '{how}'], protocol: 'tap')\n" for name, how in tests))
-        build = os.path.join(folder, "build")
-        subprocess.run(["meson", "setup", build, folder], check=True, capture_output=True)
+        build = os.path.join(directory, "build")
+        subprocess.run(["meson", "setup", build, directory], check=True, capture_output=True)
         module.run = lambda command, **options: subprocess.run(command, check=False, capture_output=True, **options).returncode
         results = module.Results(listed)
         module.run_tests(results, "plain", build, ["--no-rebuild"])
@@ -232,15 +232,15 @@ SECOND_RUNS = [
 def list_case():
     """Lines of the list of unsteady cases, and one without a reason."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
-        file.write("# a comment\n\nsystem/a: b: the reason: as told\nsystem/c: d\n")
+        file.write("# a comment\n\nsystem/a: b: the reason: as given\nsystem/c: d\n")
         file.flush()
         read = load_check().read_unsteady(file.name)
-    return read == ({("system/a", "b"): "the reason: as told"}, ["system/c: d"]), str(read)
+    return read == ({("system/a", "b"): "the reason: as given"}, ["system/c: d"]), str(read)
 
 
 LONG_SCRIPT = """
 import sys
-sys.path.insert(0, {folder!r})
+sys.path.insert(0, {directory!r})
 import tap
 
 @tap.case
@@ -258,7 +258,7 @@ tap.run()
 def long_case(environment, names, plan, status):
     """The plan and status of a script of tests/system with a case of its own for make check-long."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".py") as script:
-        script.write(LONG_SCRIPT.format(folder=os.path.join(ROOT, "tests", "system")))
+        script.write(LONG_SCRIPT.format(directory=os.path.join(ROOT, "tests", "system")))
         script.flush()
         surroundings = {name: value for name, value in os.environ.items() if name != "TALLY_LONG"}
         done = subprocess.run([sys.executable, script.name, "tally", "programs", *names], env={**surroundings, **environment},

@@ -17,7 +17,7 @@ async function open({ scheme = "light", width = 1280, height = 860 }) {
   await context?.close();
   context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, bypassCSP: true });
   page = await context.newPage();
-  page.setDefaultTimeout(60000); // so that what never comes is told of; a busy machine takes its time
+  page.setDefaultTimeout(60000); // so that what never comes is reported; a busy machine takes its time
   page.on("console", (message) => bad.push(`console: ${message.text()}`));
   page.on("pageerror", (error) => bad.push(`error: ${error.stack}`));
   page.on("request", (request) => {

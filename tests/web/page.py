@@ -1,6 +1,6 @@
 """What the tests of the page have in common: the browser, the page, and figures as it writes them.
 
-The arguments of both are TALLY FOLDER PROGRAMS MAKE_EXPORT [CASE...]; FOLDER takes the npm packages and, in shots/, pictures."""
+The arguments of both are TALLY DIRECTORY PROGRAMS MAKE_EXPORT [CASE...]; DIRECTORY takes the npm packages and, in shots/, pictures."""
 import fcntl
 import json
 import os
@@ -15,11 +15,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "system"))
 import tally  # noqa: E402
 from tap import Skip, need  # noqa: E402
 
-FOLDER, PROGRAMS, MAKE_EXPORT = map(os.path.abspath, sys.argv[2:5])
+DIRECTORY, PROGRAMS, MAKE_EXPORT = map(os.path.abspath, sys.argv[2:5])
 del sys.argv[3:5]  # what is left is what tap.run takes
 VIEWS = ("overview", "flame", "functions", "function", "source", "threads", "timeline", "candidates", "heap", "latency", "descriptors")
 NO_PAGE = b"was built without npm"
-SHOTS = os.path.join(FOLDER, "shots")
+SHOTS = os.path.join(DIRECTORY, "shots")
 
 
 # --- the browser ---
@@ -35,7 +35,7 @@ def chromium():
 def node_modules():
     """Where the packages are; installed once a build directory."""
     need("node", "npm")
-    directory = os.path.join(FOLDER, "node")
+    directory = os.path.join(DIRECTORY, "node")
     modules = os.path.join(directory, "node_modules")
     os.makedirs(directory, exist_ok=True)
     with open(os.path.join(directory, "lock"), "w", encoding="ascii") as lock:  # tests of the page run side by side

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What the page shows of figures that only the agent counts: how long calls took, and what was left open.
 
-test_agent.py TALLY FOLDER PROGRAMS MAKE_EXPORT [CASE...]"""
+test_agent.py TALLY DIRECTORY PROGRAMS MAKE_EXPORT [CASE...]"""
 import os
 import re
 import sys
@@ -133,24 +133,24 @@ def descriptors_are_what_report_says(context):
     context.equal(sorted((int(row["open"]), row["opened by"]) for row in found[3] or []),
                   sorted((len(rows), openers(document, rows[0])) for rows in by_stack.values()), "by stack")
 
-    def told(rows):
+    def shown(rows):
         return sorted((int(row["fd"]), row["kind"], row["what it is"], row["process"]) for row in rows or [])
 
     def wanted(rows):
         return sorted((row["number"], row["kind"] or "?", row["name"] or "", f"{row['process']} {row['pid']}") for row in rows)
 
-    context.equal(told(found[4]), wanted(row for row in every if row["origin"] in ("opened", "unseen")), "each")
+    context.equal(shown(found[4]), wanted(row for row in every if row["origin"] in ("opened", "unseen")), "each")
     ages = {int(row["fd"]): row["age"] for row in found[4] or []}
     for row in mine:
         close(context, ages.get(row["number"]), row["age_ns"], f"age of {row['number']}")
     services = [row for row in mine if (row["name"] or "").endswith("/etc/services")]
     context.check(len(services) == 7, f"the files: {services}")
-    context.equal(told(found[6]), wanted(services), "a search")
+    context.equal(shown(found[6]), wanted(services), "a search")
     context.check((found[7] or "").startswith("7 of "), f"how many it found: {found[7]!r}")
-    context.equal(told(found[9]), wanted(most), "of one stack")
+    context.equal(shown(found[9]), wanted(most), "of one stack")
     context.equal([text.split(" ")[0] for text in found[10] or []], [(it.get("function") or "not known").split(" ")[0] for it in document["stacks"][most[0]["stack"]]], "its frames")
     context.check("stack=" not in (found[12] or "stack="), f"all stacks again: {found[12]}")
-    context.equal(told(found[14]), wanted(every), "with those that were open before")
+    context.equal(shown(found[14]), wanted(every), "with those that were open before")
     context.check((found[16] or "").startswith("#/latency") and (found[18] or "").startswith("#/descriptors"), f"keys: {found[16]}, {found[18]}")
 
 

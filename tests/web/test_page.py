@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The page of tally export --format html in a browser: every view, its figures beside those of tally report, keys and links.
 
-test_page.py TALLY FOLDER PROGRAMS MAKE_EXPORT [CASE...]"""
+test_page.py TALLY DIRECTORY PROGRAMS MAKE_EXPORT [CASE...]"""
 import os
 import re
 import sys

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The timeline of the page: threads over time, and a period that all views show alone.
 
-test_time.py TALLY FOLDER PROGRAMS MAKE_EXPORT [CASE...]"""
+test_time.py TALLY DIRECTORY PROGRAMS MAKE_EXPORT [CASE...]"""
 import json
 import os
 import re

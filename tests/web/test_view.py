@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What the page says beside what every function has: candidates, memory, comparisons, a large profile; and tally view, which serves it.
 
-test_view.py TALLY FOLDER PROGRAMS MAKE_EXPORT [CASE...]"""
+test_view.py TALLY DIRECTORY PROGRAMS MAKE_EXPORT [CASE...]"""
 import contextlib
 import os
 import re
@@ -225,17 +225,17 @@ def context_of_refusal(context):
 
 @case
 def view_opens_the_browser_it_is_told(context):
-    profile, told = made(context, "plain"), context.path("told")
+    profile, opened = made(context, "plain"), context.path("opened")
     browser = context.path("browser")
     with open(browser, "w", encoding="ascii") as stream:
-        stream.write(f'#!/bin/sh\nprintf %s "$1" >"{told}.new" && mv "{told}.new" "{told}"\n')
+        stream.write(f'#!/bin/sh\nprintf %s "$1" >"{opened}.new" && mv "{opened}.new" "{opened}"\n')
     os.chmod(browser, 0o755)
     process, address = view(context, profile, BROWSER=browser)
     for _ in range(200):
-        if os.path.exists(told):
+        if os.path.exists(opened):
             break
         time.sleep(0.05)
-    with open(told, encoding="ascii") as stream:
+    with open(opened, encoding="ascii") as stream:
         context.equal(stream.read(), address, "what the browser was given")
     end(context, process, signal.SIGTERM)
     process, address = view(context, profile, BROWSER=context.path("absent"))

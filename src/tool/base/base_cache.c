@@ -116,7 +116,7 @@ static void trim(struct base_cache *cache)
 }
 
 /* mkdir -p, private. */
-static void make_folders(const char *directory)
+static void make_directories(const char *directory)
 {
     char *path = strdup(directory);
     if (path == NULL)
@@ -133,7 +133,7 @@ static void make_folders(const char *directory)
 /* The directory's descriptor, or -1 and the reason. */
 static int open_directory(const char *directory, const char *what, struct base_error *error)
 {
-    make_folders(directory);
+    make_directories(directory);
     int opened = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct stat status;
     if (opened < 0 || fstat(opened, &status) != 0) {

@@ -1,6 +1,6 @@
 /* browse_data.h - the figures that browsing looks at, computed once for a counter: the tree by function, each
  * function's self and total, who called whom. They are those of tally report (report.h says what they mean).
- * Context: tool; private to this room. */
+ * Context: tool; private to this module. */
 #ifndef BROWSE_DATA_H
 #define BROWSE_DATA_H
 

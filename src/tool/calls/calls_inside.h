@@ -1,4 +1,4 @@
-/* calls_inside.h - the collector of exact calls, for the files of its room.
+/* calls_inside.h - the collector of exact calls, for the files of its module.
  *
  * calls.c is the collector's life from calls_new to calls_free, and its step. What a step finds is handled by
  * calls_event.c (what happens in processes) and calls_objects.c (what their loaders notify of). Below these

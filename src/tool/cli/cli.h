@@ -1,6 +1,6 @@
 /* cli.h - what the commands share: their one signature, their messages, their way to read options.
  *
- * Only this room prints and exits. Standard output is for what was asked for; everything Tally has to say
+ * Only this module prints and exits. Standard output is for what was asked for; everything Tally has to say
  * about itself is a line "tally: ..." on standard error. Exit statuses: 0, CLI_FAILED after exactly one such
  * line; `tally record` has the target's (see tally-record(1)), `tally doctor` 1 for "cannot record". Context:
  * tool, one thread. */

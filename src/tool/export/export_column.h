@@ -1,4 +1,4 @@
-/* export_column.h - what formats with several figures a stack call each of them. Private to this room.
+/* export_column.h - what formats with several figures a stack call each of them. Private to this module.
  * Context: tool. */
 #ifndef EXPORT_COLUMN_H
 #define EXPORT_COLUMN_H

@@ -172,7 +172,7 @@ static void free_strings(struct firefox *firefox)
     free(firefox->source);
 }
 
-/* --- shared tables: functions count from 1 in this room, from 0 there; so do frames and branches --- */
+/* --- shared tables: functions count from 1 in this module, from 0 there; so do frames and branches --- */
 
 static void function_name(struct firefox *firefox, size_t index)
 {

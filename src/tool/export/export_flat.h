@@ -1,5 +1,5 @@
 /* export_flat.h - figures of functions: in themselves, and in all they call, each stack counted once however
- * often a function recurs in it. Context: tool; private to this room. */
+ * often a function recurs in it. Context: tool; private to this module. */
 #ifndef EXPORT_FLAT_H
 #define EXPORT_FLAT_H
 

@@ -1,4 +1,4 @@
-/* export_formats.h - one writer a format, and the job they all get. Private to this room.
+/* export_formats.h - one writer a format, and the job they all get. Private to this module.
  *
  * A writer returns false when memory ran out; what the output cannot take shows in output->failed.
  * Context: tool. */

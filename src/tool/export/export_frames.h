@@ -3,7 +3,7 @@
  * An address turns into a chain of frames, innermost first: what is inlined there, then the ELF function.
  * Equal things have equal numbers, from 1. What counts as one function is what counts as one in reports: an
  * ELF function is itself, generated code goes by image and name, so do inlined functions; an address without
- * a name is a function of its own. Context: tool; private to this room. */
+ * a name is a function of its own. Context: tool; private to this module. */
 #ifndef EXPORT_FRAMES_H
 #define EXPORT_FRAMES_H
 

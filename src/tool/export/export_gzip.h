@@ -2,7 +2,7 @@
  *
  * Source of the encoding: "Encoding" of the protocol buffers documentation: a field is a varint of its number
  * and type, and a varint, or a length and bytes. Fields of one message may come in any order, repeated ones
- * in turns. Context: tool; private to this room. */
+ * in turns. Context: tool; private to this module. */
 #ifndef EXPORT_GZIP_H
 #define EXPORT_GZIP_H
 

@@ -8,7 +8,7 @@
  *     <script type="text/plain" id="tally-NAME">base64 of gzip of JSON</script>
  *
  * which a browser neither runs nor shows. Base64 has no character that ends an element, so nothing needs to
- * be escaped. Context: tool; private to this room. */
+ * be escaped. Context: tool; private to this module. */
 #ifndef EXPORT_HTML_H
 #define EXPORT_HTML_H
 

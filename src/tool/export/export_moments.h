@@ -1,6 +1,6 @@
 /* export_moments.h - what happened when, thread by thread: for formats that draw time. With a timeline a
  * moment is a sample; without one it is all that a thread has at a stack, and times are missing. Context:
- * tool; private to this room. */
+ * tool; private to this module. */
 #ifndef EXPORT_MOMENTS_H
 #define EXPORT_MOMENTS_H
 

@@ -1,6 +1,6 @@
 /* export_output.h - bytes on their way out: collected to pieces, numbers and names in the forms that formats
  * want. After a failure everything is swallowed; writers look once, at their end. Context: tool; private to
- * this room. */
+ * this module. */
 #ifndef EXPORT_OUTPUT_H
 #define EXPORT_OUTPUT_H
 

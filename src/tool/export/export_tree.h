@@ -4,7 +4,7 @@
  *
  * The model's tree knows no threads, its cells do: a node that two processes share becomes two branches when
  * processes stand apart. Branch 0 is none, and the parent of the outermost ones; a parent's number is lower
- * than its child's. Context: tool; private to this room. */
+ * than its child's. Context: tool; private to this module. */
 #ifndef EXPORT_TREE_H
 #define EXPORT_TREE_H
 

@@ -1,5 +1,5 @@
 /* import_formats.h - a reader a format: bytes in, a fresh profile filled. What is left half filled on failure
- * is thrown away. Context: tool; private to this room. */
+ * is thrown away. Context: tool; private to this module. */
 #ifndef IMPORT_FORMATS_H
 #define IMPORT_FORMATS_H
 

@@ -4,7 +4,7 @@
  * Formats tell of mappings: so much of a file at such an address. The model wants addresses of the image,
  * which its program headers give: the file is opened for them, if it is there and still the one (by build-id,
  * where the format has it). If not, the offset in the file stands for the address, which is the same in most
- * libraries. Context: tool; private to this room. */
+ * libraries. Context: tool; private to this module. */
 #ifndef IMPORT_IMAGES_H
 #define IMPORT_IMAGES_H
 

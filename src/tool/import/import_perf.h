@@ -2,7 +2,7 @@
  * are.
  *
  * Sources: tools/perf/Documentation/perf.data-file-format.txt of Linux; linux/perf_event.h.
- * Context: tool; private to this room. */
+ * Context: tool; private to this module. */
 #ifndef IMPORT_PERF_H
 #define IMPORT_PERF_H
 

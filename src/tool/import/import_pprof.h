@@ -1,5 +1,5 @@
 /* import_pprof.h - one profile.proto that is being read, as the files of its reader share it. Context:
- * tool; private to this room. */
+ * tool; private to this module. */
 #ifndef IMPORT_PPROF_H
 #define IMPORT_PPROF_H
 

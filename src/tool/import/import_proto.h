@@ -1,7 +1,7 @@
 /* import_proto.h - messages of protocol buffers, read field by field.
  *
  * Source: "Encoding" of the protocol buffers documentation. Groups, which have been deprecated for long, are
- * refused. Context: tool; private to this room. */
+ * refused. Context: tool; private to this module. */
 #ifndef IMPORT_PROTO_H
 #define IMPORT_PROTO_H
 

@@ -5,7 +5,7 @@
  * in that of the kernel or of generated code where the file tells.
  *
  * `<signal>` and `[stack cut]` are what Tally's own exports call what is no function; they become what they
- * were. Context: tool; private to this room. */
+ * were. Context: tool; private to this module. */
 #ifndef IMPORT_STACK_H
 #define IMPORT_STACK_H
 

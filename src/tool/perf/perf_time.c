@@ -126,7 +126,8 @@ static int parse_cpus(const char *list, const char *online, int **cpus, size_t *
                       struct base_error *error)
 {
     if (list && !list_is_valid(list))
-        return base_fail(error, BASE_EUSAGE, "--cpu: '%s' is no list of CPUs such as 0,2-5", list);
+        return base_fail(error, BASE_EUSAGE, "--cpu: invalid CPU list '%s' (expected CPUs such as 0,2-5)",
+                         list);
     long missing = list ? find_missing(list, online) : -1;
     if (missing >= 0)
         return base_fail(error, BASE_EUSAGE, "--cpu %s: CPU %ld is not online; online are %.*s", list,

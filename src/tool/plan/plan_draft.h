@@ -1,4 +1,4 @@
-/* plan_draft.h - a plan while it is being made (inside the room only).
+/* plan_draft.h - a plan while it is being made (inside the module only).
  *
  * Order:
  *   1. functions get their facts;

@@ -19,7 +19,7 @@
  * an interrupted frame it is the program counter itself.
  *
  * Functions that return an index return 0 when memory ran out or a limit was reached (the loss is counted by
- * this room).
+ * this module).
  * Context: tool, one thread. */
 #ifndef PROFILE_H
 #define PROFILE_H

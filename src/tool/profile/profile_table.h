@@ -5,7 +5,7 @@
  * itself, never on a hash alone. Single entries are not deleted: folding rebuilds the table of nodes and of
  * cells in place. A table may lag behind its array (a profile that was just loaded has none):
  * profile_table_room catches up. Source: linear probing, Knuth TAOCP 6.4 algorithm L. Context: tool; private
- * to this room. */
+ * to this module. */
 #ifndef PROFILE_TABLE_H
 #define PROFILE_TABLE_H
 

@@ -37,7 +37,7 @@ typedef int report_view(struct view_context *context);
 int report_print(const struct profile *profile, const struct view_options *options, struct base_text *out,
                  struct base_error *error);
 
-/* The same by the view of a room above this one. */
+/* The same by the view of a module above this one. */
 int report_print_view(const struct profile *profile, const struct view_options *options, report_view *view,
                       struct base_text *out, struct base_error *error);
 

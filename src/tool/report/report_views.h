@@ -1,4 +1,4 @@
-/* report_views.h - the views of this room, the header above them and their parts in JSON. Private to
+/* report_views.h - the views of this module, the header above them and their parts in JSON. Private to
  * src/tool/report.
  * Context: tool. */
 #ifndef REPORT_VIEWS_H

@@ -1,4 +1,4 @@
-/* Frames of slabs. What lies in a slab was emitted by this room, so its code is decoded again instead of
+/* Frames of slabs. What lies in a slab was emitted by this module, so its code is decoded again instead of
  * being recorded: the counting parts are decoded from their first instruction on, adding up pushes and pops
  * (their branches go forward but for three, which return to a place of the same height); moved instructions
  * are moved once more, to see how long each has become. */

@@ -236,7 +236,7 @@ const struct space_mapping *space_mapping(const struct space *space, uint64_t ad
 /* The live object at a run-time address; NULL: none. */
 const struct space_object *space_object(const struct space *space, uint64_t address);
 
-/* For files of this room: give back an object's parts, and a patch when nobody owns it any more. */
+/* For files of this module: give back an object's parts, and a patch when nobody owns it any more. */
 void space_free_object(struct space_object *object);
 void space_patch_release(struct space_patch *patch);
 

@@ -1,5 +1,5 @@
 /* store_inside.h - a profile that is being written, as store.c and store_create.c
- * share it. Context: tool; private to this room. */
+ * share it. Context: tool; private to this module. */
 #ifndef STORE_INSIDE_H
 #define STORE_INSIDE_H
 

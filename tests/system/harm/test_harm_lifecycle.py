@@ -101,7 +101,7 @@ class Debugged:
         context.check(tally.wait_for(lambda: harm.ours(self.pid) or self.tally.poll() is not None), f"tally did not begin, {mode}")
 
     def hold(self, debugger):
-        """By one that lets it run (strace) or not (gdb), once tally lets go of it."""
+        """By one that lets it run (strace) or not (gdb), once tally is detached from it."""
         tally.wait_for(lambda: not calls.tracers(self.pid), 5)
         self.other = tally.start(self.context, [*debugger, "-p", str(self.pid)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         held = tally.wait_for(lambda: set(calls.tracers(self.pid).values()) == {self.other.pid} or self.other.poll() is not None, 10)
@@ -297,7 +297,7 @@ def child_that_is_recorded(context):
     time.sleep(0.5)
     process.send_signal(signal.SIGUSR1)
     child = int(process.stdout.readline())
-    context.check(tally.wait_for(lambda: harm.ours(child) and not is_traced(child)), "the child is not let go")
+    context.check(tally.wait_for(lambda: harm.ours(child) and not is_traced(child)), "the child is not detached")
     detached = tally.run(context, [context.tally, "detach", "-p", str(child)])
     second = tally.run(context, [context.tally, "record", "--calls", "--duration", "0.1", "-o", context.path("second"), "-p", str(child)])
     for result in (detached, second):
@@ -319,7 +319,7 @@ def child_behind_another_tracer(context):
     process.stdout.readline()
     recorder = tally.start(context, [context.tally, "record", "--no-time", "--calls", "-o", context.path("profile"), "-p", str(process.pid)])
     begun = tally.wait_for(lambda: recorder.poll() is not None or (harm.ours(process.pid) and not is_traced(process.pid)))
-    context.check(begun and recorder.poll() is None, "tally did not begin, or did not let go")
+    context.check(begun and recorder.poll() is None, "tally did not begin, or did not detach")
     tracer = Tracer(process.pid)
     tracer.signal(signal.SIGUSR1)
     child = int(process.stdout.readline())

@@ -183,18 +183,18 @@ static void test_is_not_to_wait(void **state)
         uint32_t number;
         int flags_register;
         greg_t flags;
-    } told[] = {{SYS_recvfrom, REG_R10, MSG_DONTWAIT}, {SYS_recvmmsg, REG_R10, MSG_DONTWAIT},
-                {SYS_sendto, REG_R10, MSG_DONTWAIT},   {SYS_sendmmsg, REG_R10, MSG_DONTWAIT},
-                {SYS_recvmsg, REG_RDX, MSG_DONTWAIT},  {SYS_sendmsg, REG_RDX, MSG_DONTWAIT},
-                {SYS_preadv2, REG_R9, RWF_NOWAIT},     {SYS_pwritev2, REG_R9, RWF_NOWAIT}};
+    } flagged[] = {{SYS_recvfrom, REG_R10, MSG_DONTWAIT}, {SYS_recvmmsg, REG_R10, MSG_DONTWAIT},
+                   {SYS_sendto, REG_R10, MSG_DONTWAIT},   {SYS_sendmmsg, REG_R10, MSG_DONTWAIT},
+                   {SYS_recvmsg, REG_RDX, MSG_DONTWAIT},  {SYS_sendmsg, REG_RDX, MSG_DONTWAIT},
+                   {SYS_preadv2, REG_R9, RWF_NOWAIT},     {SYS_pwritev2, REG_R9, RWF_NOWAIT}};
     static const uint32_t by_descriptor[] = {SYS_read, SYS_write, SYS_connect, SYS_accept4, SYS_sendmsg};
     static const uint32_t others[] = {SYS_fcntl, SYS_flock, SYS_ioctl};
     (void)state;
     raise(SIGUSR1);
-    for (unsigned i = 0; i < sizeof told / sizeof *told; i++) {
-        check_call(told[i].number, true);
-        ucontext_t context = context_of(told[i].number, false);
-        context.uc_mcontext.gregs[told[i].flags_register] = told[i].flags;
+    for (unsigned i = 0; i < sizeof flagged / sizeof *flagged; i++) {
+        check_call(flagged[i].number, true);
+        ucontext_t context = context_of(flagged[i].number, false);
+        context.uc_mcontext.gregs[flagged[i].flags_register] = flagged[i].flags;
         check_settled(&context, false);
     }
     ucontext_t context = context_of(SYS_read, false);

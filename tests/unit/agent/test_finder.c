@@ -1,4 +1,4 @@
-/* What unwinders are told of the agent: its own call-frame information, and only where it stands on the stack. */
+/* What unwinders find of the agent: its own call-frame information, and only where it stands on the stack. */
 #include <link.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -77,7 +77,7 @@ static AWAY long silent_body(long value)
     return result;
 }
 
-/* Nobody answers the loader's bell: what is loaded then is not hooked, and finds a stack without any word of
+/* Nobody answers the loader's doorbell: what is loaded then is not hooked, and finds a stack without any word of
  * ours. */
 static void test_abandoned(void **state)
 {
@@ -138,7 +138,7 @@ static AWAY long allocating_body(long value)
     return 5;
 }
 
-/* An allocator that looks at its stack, function_inside its own hook: it finds all of it, and the call ends there for
+/* An allocator that looks at its stack, inside its own hook: it finds all of it, and the call ends there for
  * us. */
 static void test_put_back_inside(void **state)
 {
@@ -154,7 +154,7 @@ static void test_put_back_inside(void **state)
     assert_false(function_is_in((const void *)function_caller, function_seen));
     assert_true(function_is_in((const void *)function_caller, function_seen_after));
     function_timed = old;
-    assert_int_equal(function_caller(0), 5); /* now it is told */
+    assert_int_equal(function_caller(0), 5); /* now it is published */
     assert_int_equal(function_rig.process->losses[WIRE_AGENT_LOSS_PUT_BACK], 1);
     assert_int_equal(function_rig.process->losses[WIRE_AGENT_LOSS_FORGOTTEN], 0);
     assert_int_equal(function_calls_in_histograms(function_rig.process), 2);
@@ -162,13 +162,13 @@ static void test_put_back_inside(void **state)
         assert_true(function_latencies(function_rig.process)[i].most <= ended - begun - SPIN_TICKS);
 }
 
-/* A function_timed function that leaves by a tail call to what unwinds leaves it its own return address. */
+/* A timed function that leaves by a tail call to what unwinds leaves it its own return address. */
 static void test_put_back_after_a_tail_call(void **state)
 {
     (void)state;
     uint8_t *at = function_rig.code + function_rig.code_used;
     timed_function *old = function_timed;
-    memcpy(at, (const uint8_t[]){0x48, 0xb8}, 2); /* mov rax, function_unwinder; jmp rax */
+    memcpy(at, (const uint8_t[]){0x48, 0xb8}, 2); /* mov rax, unwinder; jmp rax */
     memcpy(at + 2, &function_unwinder, sizeof function_unwinder);
     memcpy(at + 10, (const uint8_t[]){0xff, 0xe0}, 2);
     function_rig.code_used += 64;

@@ -61,7 +61,7 @@ static void test_fork_followed(void **state)
     assert_int_equal(heap_rig.control->next_region, 4);
     heap_rig.control->region_count++;
     heap_rig.control->gone = 1;
-    fork_and_wait(block); /* nobody would read it: inert, and no heap_loss */
+    fork_and_wait(block); /* nobody would read it: inert, and no loss */
     heap_rig.control->region_count--;
     assert_int_equal(heap_rig.control->next_region, 4);
     assert_int_equal(heap_loss(WIRE_AGENT_LOSS_INERT), 1);
@@ -94,7 +94,7 @@ static void test_leaving(void **state)
         assert_int_equal(agent_rig_thread(&heap_rig, i)->inside, 0);
 }
 
-/* --- the bell --- */
+/* --- the doorbell --- */
 
 static unsigned bodies, waiting;
 static void bell_body(void)
@@ -143,7 +143,7 @@ static void test_a_late_answer(void **state)
     assert_int_equal(heap_rig.process->answer_sequence, 1);
     pthread_join(tally, NULL);
     late = UINT32_MAX;
-    heap_rig.control->patience_ms = 20; /* 200 in heap_all */
+    heap_rig.control->patience_ms = 20; /* 200 in all */
     assert_int_equal(pthread_create(&tally, NULL, answer_late, &late), 0);
     ring();
     assert_int_equal(heap_loss(WIRE_AGENT_LOSS_NO_ANSWER), 1);
@@ -226,7 +226,7 @@ static void test_exec_that_fails(void **state)
     assert_int_equal(heap_rig.process->asks[2], (uint64_t)getpid() << 32 | WIRE_AGENT_EXEC_FAILED);
 }
 
-/* Several threads exec at once: tally hears of each, or it is a heap_loss. */
+/* Several threads exec at once: tally hears of each, or it is a loss. */
 static pthread_barrier_t before_exec;
 static void *exec_in_vain(void *hooked)
 {
@@ -245,7 +245,7 @@ static void test_many_execs(void **state)
     heap_rig.control->patience_ms = 1;
     pthread_barrier_init(&before_exec, NULL, EXECS);
     heap_rig.process->answer_sequence =
-        heap_rig.process->request_sequence + 1000; /* heap_all are answered at once */
+        heap_rig.process->request_sequence + 1000; /* all are answered at once */
     for (unsigned i = 0; i < EXECS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, exec_in_vain, hooked), 0);
     for (unsigned i = 0; i < EXECS; i++)

@@ -31,7 +31,7 @@ static mmap_function *hooked_mmap;
 static munmap_function *hooked_munmap;
 static mremap_function *hooked_mremap;
 
-/* The kernel's part: it does as it is told, and fails where it must. */
+/* The kernel's part: it does what is asked, and fails where it must. */
 static uint64_t body_mmap(uint64_t address, uint64_t size, uint64_t protection, uint64_t flags, uint64_t file,
                           uint64_t offset)
 {

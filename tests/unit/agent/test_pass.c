@@ -195,7 +195,7 @@ static void test_bodies(void **state)
     agent_rig_end(&rig);
 }
 
-/* Failures are nobody's blocks; huge wishes reach no sample. */
+/* Failures are nobody's blocks; huge sizes reach no sample. */
 static void *no_malloc(size_t size)
 {
     (void)size;

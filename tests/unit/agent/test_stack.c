@@ -66,7 +66,7 @@ static void interrupt(int number, siginfo_t *information, void *context)
     changes++;
 }
 
-/* All rows are mapped, and little of them is told to be: the kernel grows no mapping from its middle, so the
+/* All rows are mapped, and little of them is said to be: the kernel grows no mapping from its middle, so the
  * agent waits for whoever knows. */
 static void test_a_module_that_changes_under_a_walk(void **state)
 {

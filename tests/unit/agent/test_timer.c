@@ -328,7 +328,7 @@ static void test_asked(void **state)
     assert_int_equal(hooked_action(SIGURG, NULL, &old), 0);
     assert_true(old.sa_handler == SIG_DFL && old.sa_flags == 0);
     assert_int_equal(hooked_action(SIGUSR1, NULL, &old), 0);
-    /* The default action in another form: it is told of that, and the handler is there still. */
+    /* The default action in another form: it is notified of that, and the handler is there still. */
     const struct sigaction reset = {.sa_handler = SIG_DFL, .sa_flags = SA_RESTART};
     assert_int_equal(hooked_action(SIGURG, &reset, &old), 0);
     assert_true(old.sa_handler == SIG_DFL && old.sa_flags == 0);
@@ -611,7 +611,7 @@ static void test_fork(void **state)
     assert_true(found.count >= 4);
 }
 
-/* What a child is told of SIGURG, and then how it is timed. */
+/* What a child sees of SIGURG, and then how it is timed. */
 static void check_inherits(enum wire_agent_timing timing, uint32_t signal, uint64_t handler)
 {
     int status;

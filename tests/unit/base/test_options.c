@@ -11,7 +11,7 @@
 
 #include "base_options.h"
 
-struct wish {
+struct parsed {
     bool lines, follow;
     int view, color, when;
     const char *output;
@@ -24,14 +24,14 @@ struct wish {
 static int handle(const struct base_option *option, const char *argument, void *target,
                   struct base_error *error)
 {
-    struct wish *wish = target;
+    struct parsed *parsed = target;
     (void)option;
-    wish->calls++;
-    wish->seen = argument;
+    parsed->calls++;
+    parsed->seen = argument;
     return argument && !strcmp(argument, "bad") ? base_fail(error, BASE_EUSAGE, "'bad' is bad") : BASE_OK;
 }
 
-#define AT(member) .offset = offsetof(struct wish, member)
+#define AT(member) .offset = offsetof(struct parsed, member)
 
 static const struct base_option options[] = {
     {.kind = BASE_OPTION_HEADING, .help = "What"},
@@ -124,7 +124,7 @@ static const struct base_options_command command = {
 enum { WORDS_MOST = 12 };
 
 struct tried {
-    struct wish wish;
+    struct parsed parsed;
     struct base_options_rest rest;
     struct base_error error;
     char *argv[WORDS_MOST + 1];
@@ -135,11 +135,11 @@ struct tried {
 static void try_with(struct tried *tried, const struct base_options_command *with, const char *const *words)
 {
     int argc = 0;
-    *tried = (struct tried){.wish = {.follow = true, .color = -1, .when = -1}};
+    *tried = (struct tried){.parsed = {.follow = true, .color = -1, .when = -1}};
     tried->argv[argc++] = (char *)(uintptr_t) "try";
     for (; words[argc - 1]; argc++)
         tried->argv[argc] = (char *)(uintptr_t)words[argc - 1];
-    tried->result = base_options_parse(with, argc, tried->argv, &tried->wish, &tried->rest, &tried->error);
+    tried->result = base_options_parse(with, argc, tried->argv, &tried->parsed, &tried->rest, &tried->error);
 }
 
 #define TRY(tried, ...) try_with(tried, &command, (const char *const[]){__VA_ARGS__, NULL})
@@ -164,12 +164,12 @@ static void every_spelling(void **state)
         const char *words[4] = {"one", spellings[i][0], spellings[i][1], NULL};
         try_with(&tried, &command, words);
         assert_int_equal(tried.result, BASE_OK);
-        assert_int_equal(tried.wish.number, 42);
+        assert_int_equal(tried.parsed.number, 42);
         assert_int_equal(tried.rest.count, 1);
         assert_string_equal(tried.rest.arguments[0], "one");
         assert_null(tried.rest.arguments[1]);
-        assert_int_equal(tried.wish.lines, i >= 4);
-        assert_int_equal(tried.wish.follow, i != 5);
+        assert_int_equal(tried.parsed.lines, i >= 4);
+        assert_int_equal(tried.parsed.follow, i != 5);
     }
 }
 
@@ -180,14 +180,14 @@ static void every_kind(void **state)
     TRY(&tried, "--tree", "-oa b", "-F", "0.5", "--duration=1.5", "--size", "64K", "--color=never", "x",
         "-p17");
     assert_int_equal(tried.result, BASE_OK);
-    assert_int_equal(tried.wish.view, 7);
-    assert_string_equal(tried.wish.output, "a b");
-    assert_true(tried.wish.rate == 0.5);
-    assert_int_equal(tried.wish.duration, 1500000000);
-    assert_int_equal(tried.wish.size, 65536);
-    assert_int_equal(tried.wish.color, 2);
-    assert_string_equal(tried.wish.seen, "17");
-    assert_int_equal(tried.wish.when, -1);
+    assert_int_equal(tried.parsed.view, 7);
+    assert_string_equal(tried.parsed.output, "a b");
+    assert_true(tried.parsed.rate == 0.5);
+    assert_int_equal(tried.parsed.duration, 1500000000);
+    assert_int_equal(tried.parsed.size, 65536);
+    assert_int_equal(tried.parsed.color, 2);
+    assert_string_equal(tried.parsed.seen, "17");
+    assert_int_equal(tried.parsed.when, -1);
 }
 
 static void optional_values(void **state)
@@ -195,20 +195,20 @@ static void optional_values(void **state)
     (void)state;
     struct tried tried;
     TRY(&tried, "--time", "cpu");
-    assert_int_equal(tried.wish.when, 1);
+    assert_int_equal(tried.parsed.when, 1);
     assert_string_equal(tried.rest.arguments[0], "cpu"); /* not its value */
     TRY(&tried, "x", "--time=cpu", "--level", "--calls");
-    assert_int_equal(tried.wish.when, 0);
-    assert_int_equal(tried.wish.level, 3);
-    assert_int_equal(tried.wish.calls, 1);
-    assert_null(tried.wish.seen);
+    assert_int_equal(tried.parsed.when, 0);
+    assert_int_equal(tried.parsed.level, 3);
+    assert_int_equal(tried.parsed.calls, 1);
+    assert_null(tried.parsed.seen);
     TRY(&tried, "x", "--calls=std::*", "-Ll");
-    assert_string_equal(tried.wish.seen, "std::*");
-    assert_int_equal(tried.wish.level, 3);
-    assert_true(tried.wish.lines);
+    assert_string_equal(tried.parsed.seen, "std::*");
+    assert_int_equal(tried.parsed.level, 3);
+    assert_true(tried.parsed.lines);
     TRY(&tried, "x", "--level=9", "--output=");
-    assert_int_equal(tried.wish.level, 9);
-    assert_string_equal(tried.wish.output, "");
+    assert_int_equal(tried.parsed.level, 9);
+    assert_string_equal(tried.parsed.output, "");
 }
 
 static void arguments_and_dashes(void **state)
@@ -224,11 +224,11 @@ static void arguments_and_dashes(void **state)
     assert_true(tried.rest.after_dashes);
     assert_string_equal(tried.rest.arguments[0], "--tree");
     assert_string_equal(tried.rest.arguments[1], "-x");
-    assert_int_equal(tried.wish.view, 0);
+    assert_int_equal(tried.parsed.view, 0);
     TRY(&tried, "--", "--");
     assert_int_equal(tried.rest.count, 1);
     TRY(&tried, "-o", "--", "x"); /* a value may look like anything */
-    assert_string_equal(tried.wish.output, "--");
+    assert_string_equal(tried.parsed.output, "--");
 }
 
 static void a_command_keeps_its_own_options(void **state)
@@ -308,8 +308,8 @@ static void groups_exclude(void **state)
     }
     try_with(&tried, &of_groups, (const char *const[]){"--flat", "-f", "--now", "--list", NULL});
     assert_int_equal(tried.result, BASE_OK);
-    assert_int_equal(tried.wish.view, 2);
-    assert_int_equal(tried.wish.when, 3);
+    assert_int_equal(tried.parsed.view, 2);
+    assert_int_equal(tried.parsed.when, 3);
 }
 
 static void three_dashes_are_no_option(void **state)

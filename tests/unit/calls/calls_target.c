@@ -1,4 +1,4 @@
-/* Calls a library's functions until it is told to stop, and checks what they return. No sanitizer is in it:
+/* Calls a library's functions until it is asked to stop, and checks what they return. No sanitizer is in it:
  * such a program would not be followed.
  *
  *     calls_target LIBRARY DESCRIPTOR */

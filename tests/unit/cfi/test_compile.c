@@ -1,8 +1,8 @@
 /* test_compile.c - whole images made by hand: which section wins where, what is found by its bytes, what is
  * broken.
  *
- * The image has 64 KiB of code at CODE, an .eh_frame, a .debug_frame, and section headers. Functions are told
- * apart by the size of their frame. */
+ * The image has 64 KiB of code at CODE, an .eh_frame, a .debug_frame, and section headers. Functions are
+ * distinguished by the size of their frame. */
 #include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>

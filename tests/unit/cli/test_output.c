@@ -166,7 +166,7 @@ static void stdio_is_checked_too(void **state)
     (void)state;
     assert_int_equal(run(STDERR_FILENO, stdio_to_full), CLI_FAILED);
     assert_string_equal(seen, "tally: cannot write to standard output: No space left on device\n");
-    assert_int_equal(run(STDERR_FILENO, stdio_after_failure), 7); /* the first reason was told already */
+    assert_int_equal(run(STDERR_FILENO, stdio_after_failure), 7); /* the first reason was reported already */
     assert_string_equal(seen, "");
 }
 

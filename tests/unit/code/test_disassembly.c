@@ -111,7 +111,7 @@ static void other_machines(void **state)
     assert_null(disassembly);
 }
 
-/* The libraries bring their own allocator calls from outside; those of this room are one a disassembly. */
+/* The libraries bring their own allocator calls from outside; those of this module are one a disassembly. */
 static void memory_may_run_out(void **state)
 {
     struct code_disassembly *disassembly;

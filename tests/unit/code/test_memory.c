@@ -1,5 +1,5 @@
 /* Every allocation of a survey fails once (argv[1]: the fixture): an error says so, nothing is left behind,
- * and the same again without a failure works. Linked with --wrap, so that the room's own allocations come
+ * and the same again without a failure works. Linked with --wrap, so that the module's own allocations come
  * here. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  *     test_step STEPS PROGRAM [ARGUMENT...]
  *
  * - Where control is, an instruction begins, and it goes on to the next one or to the target that decoding
- * told.
+ * said.
  * - An indirect jump that stays inside its function is known to be a switch, and it goes where something was
  * said to enter.
  * - An indirect call, or jump to another function, goes to a function whose address is known to be taken.

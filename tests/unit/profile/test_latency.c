@@ -159,9 +159,9 @@ static void percentiles_are_those_of_the_list(void **state)
     assert_int_equal(sums->sum_ns, all);
     for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
         uint64_t exact = times[(CALLS * points[i] + 999) / 1000 - 1],
-                 told = profile_latency_at(sums, points[i]);
-        assert_int_equal(wire_latency_bucket(told), wire_latency_bucket(exact));
-        assert_true(told >= exact && told - exact <= exact / 32 + 1);
+                 found = profile_latency_at(sums, points[i]);
+        assert_int_equal(wire_latency_bucket(found), wire_latency_bucket(exact));
+        assert_true(found >= exact && found - exact <= exact / 32 + 1);
     }
     free(sums);
     free(times);
@@ -284,7 +284,7 @@ static uint64_t number_of(sqlite3 *db, const char *column)
     return value;
 }
 
-/* The view says what this room says. */
+/* The view says what this module says. */
 static void the_view_agrees(void **state)
 {
     (void)state;

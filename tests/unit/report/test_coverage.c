@@ -234,7 +234,7 @@ static void names_are_limited_by_image(void **state)
     profile_free(sample.profile);
 }
 
-/* Only the functions of an image were told, only its reasons, or everything was found to be nothing. */
+/* Only the functions of an image were published, only its reasons, or everything was found to be nothing. */
 static void parts_may_be_missing(void **state)
 {
     (void)state;

@@ -248,7 +248,7 @@ static void others_files_are_left_alone(void **state)
     profile_free(world.profile);
 }
 
-static _Noreturn void write_for_ever(int told)
+static _Noreturn void write_for_ever(int pipe_end)
 {
     struct world world = new_world(0);
     struct store *store;
@@ -259,7 +259,7 @@ static _Noreturn void write_for_ever(int told)
         if (store_flush(store, world.profile, NULL) < 0)
             _exit(2);
         flushed = world.samples;
-        if (write(told, &flushed, sizeof flushed) != (ssize_t)sizeof flushed)
+        if (write(pipe_end, &flushed, sizeof flushed) != (ssize_t)sizeof flushed)
             _exit(3);
     }
 }
@@ -268,21 +268,21 @@ static void killed_recorders_leave_a_profile(void **state)
 {
     (void)state;
     for (int run = 0; run < 100; run++) {
-        int told[2];
+        int pipe_end[2];
         uint64_t flushed = 0, next;
         profile_directory_clean(NULL);
-        assert_int_equal(pipe(told), 0);
+        assert_int_equal(pipe(pipe_end), 0);
         pid_t pid = fork();
         if (pid == 0)
-            write_for_ever(told[1]);
-        close(told[1]);
-        assert_int_equal(read(told[0], &flushed, sizeof flushed), (ssize_t)sizeof flushed);
+            write_for_ever(pipe_end[1]);
+        close(pipe_end[1]);
+        assert_int_equal(read(pipe_end[0], &flushed, sizeof flushed), (ssize_t)sizeof flushed);
         usleep((useconds_t)(base_hash((uint64_t)run) % 20000));
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
-        while (read(told[0], &next, sizeof next) == (ssize_t)sizeof next)
+        while (read(pipe_end[0], &next, sizeof next) == (ssize_t)sizeof next)
             flushed = next;
-        close(told[0]);
+        close(pipe_end[0]);
         struct profile *loaded;
         struct base_error error = {0};
         if (store_load(path, &loaded, &error) != BASE_OK)
@@ -295,7 +295,7 @@ static void killed_recorders_leave_a_profile(void **state)
     unlink(journal);
 }
 
-static _Noreturn void write_one_large_flush(int told)
+static _Noreturn void write_one_large_flush(int pipe_end)
 {
     struct world world = new_world(0);
     struct store *store;
@@ -307,7 +307,7 @@ static _Noreturn void write_one_large_flush(int told)
     add_samples(&world, 60000); /* more than SQLite keeps in memory: pages go to the file before the commit */
     for (uint32_t i = 1; i < world.profile->address_count; i++)
         profile_set_address(world.profile, i, &world.profile->addresses[i]);
-    if (write(told, "", 1) != 1)
+    if (write(pipe_end, "", 1) != 1)
         _exit(3);
     store_flush(store, world.profile, NULL);
     _exit(4);
@@ -317,16 +317,16 @@ static _Noreturn void write_one_large_flush(int told)
  * or too early. */
 static bool kill_in_the_middle(useconds_t after)
 {
-    int told[2];
+    int pipe_end[2];
     char byte, journal[160];
     struct stat status;
-    assert_int_equal(pipe(told), 0);
+    assert_int_equal(pipe(pipe_end), 0);
     pid_t pid = fork();
     if (pid == 0)
-        write_one_large_flush(told[1]);
-    close(told[1]);
-    assert_int_equal(read(told[0], &byte, 1), 1);
-    close(told[0]);
+        write_one_large_flush(pipe_end[1]);
+    close(pipe_end[1]);
+    assert_int_equal(read(pipe_end[0], &byte, 1), 1);
+    close(pipe_end[0]);
     snprintf(journal, sizeof journal, "%s-journal", path);
     struct stat before;
     stat(path, &before);

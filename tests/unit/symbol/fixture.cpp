@@ -1,4 +1,4 @@
-// C++ for the tests of the symbol room: names to demangle, templates, inlined members, lambdas and libraries.
+// C++ for the tests of the symbol module: names to demangle, templates, inlined members, lambdas and libraries.
 #include <algorithm>
 #include <cstdio>
 #include <map>

@@ -1,4 +1,4 @@
-// Rust for the tests of the symbol room.
+// Rust for the tests of the symbol module.
 use std::collections::HashMap;
 
 pub struct Counter<T> {

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""make_fixtures.py - the programs that the tests of the symbol room look at.
+"""make_fixtures.py - the programs that the tests of the symbol module look at.
 
     make_fixtures.py SOURCES STAMP CC...
 
@@ -15,36 +15,36 @@ import sys
 
 SOURCES, STAMP = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 CC = sys.argv[3:]
-FOLDER = os.path.join(os.path.dirname(STAMP), "fixtures")
+DIRECTORY = os.path.join(os.path.dirname(STAMP), "fixtures")
 
 
 def run(*command, optional=False):
-    done = subprocess.run(command, cwd=FOLDER, stdin=subprocess.DEVNULL, check=False, capture_output=optional)
+    done = subprocess.run(command, cwd=DIRECTORY, stdin=subprocess.DEVNULL, check=False, capture_output=optional)
     if done.returncode != 0 and not optional:
         sys.exit(f"make_fixtures: {' '.join(command)}: exit status {done.returncode}")
     return done.returncode == 0
 
 
 def compile_c(name, *flags, compiler=None, source="fixture.c", optional=False):
-    os.makedirs(os.path.join(FOLDER, os.path.dirname(name)), exist_ok=True)
+    os.makedirs(os.path.join(DIRECTORY, os.path.dirname(name)), exist_ok=True)
     return run(*(compiler or CC), "-O2", "-w", "-o", name, os.path.join(SOURCES, source), *flags, optional=optional)
 
 
 def build_id(name):
-    notes = subprocess.run(["readelf", "-n", name], cwd=FOLDER, capture_output=True, text=True, check=True).stdout
+    notes = subprocess.run(["readelf", "-n", name], cwd=DIRECTORY, capture_output=True, text=True, check=True).stdout
     return notes.split("Build ID:")[1].split()[0]
 
 
 def copy(source, target):
-    target = os.path.join(FOLDER, target)
+    target = os.path.join(DIRECTORY, target)
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    shutil.copy(os.path.join(FOLDER, source), target)
+    shutil.copy(os.path.join(DIRECTORY, source), target)
 
 
 def split(program, stripped, debug):
     """The two halves of a program, and the name of one in the other."""
     for path in (stripped, debug):
-        os.makedirs(os.path.join(FOLDER, os.path.dirname(path)), exist_ok=True)
+        os.makedirs(os.path.join(DIRECTORY, os.path.dirname(path)), exist_ok=True)
     run("objcopy", "--only-keep-debug", program, debug)
     run("strip", "-o", stripped, program)
     run("objcopy", f"--add-gnu-debuglink={debug}", stripped)
@@ -83,12 +83,12 @@ def split_programs():
     copy("beside/program", "hidden/program")
     copy("beside/program.debug", "hidden/.debug/program.debug")
     copy("beside/program", "far/program")
-    copy("beside/program.debug", "debug" + os.path.join(FOLDER, "far/program.debug"))
+    copy("beside/program.debug", "debug" + os.path.join(DIRECTORY, "far/program.debug"))
     copy("beside/program", "rooted/program")
-    copy("beside/program.debug", "root" + os.path.join(FOLDER, "rooted/program.debug"))
+    copy("beside/program.debug", "root" + os.path.join(DIRECTORY, "rooted/program.debug"))
     copy("beside/program", "wrong/program")
     copy("beside/program.debug", "wrong/program.debug")
-    with open(os.path.join(FOLDER, "wrong/program.debug"), "ab") as wrong:
+    with open(os.path.join(DIRECTORY, "wrong/program.debug"), "ab") as wrong:
         wrong.write(b"\0")
     split("dwarf5", "by_id/program", "by_id/split")
     name = build_id("dwarf5")
@@ -108,25 +108,25 @@ def shared_programs():
     copy("dwarf5", "shared/first")
     copy("no_id", "shared/second")
     if not run("dwz", "-L", "none", "-l", "none", "-m", "shared/both", "-M", "both", "shared/first", "shared/second", optional=True):
-        shutil.rmtree(os.path.join(FOLDER, "shared"))
+        shutil.rmtree(os.path.join(DIRECTORY, "shared"))
 
 
 def mini_program():
     """As Fedora makes them: only the symbols that .dynsym does not have, compressed, inside the stripped program."""
-    names = subprocess.run(["nm", "dwarf5", "--format=posix", "--defined-only"], cwd=FOLDER, capture_output=True, text=True,
+    names = subprocess.run(["nm", "dwarf5", "--format=posix", "--defined-only"], cwd=DIRECTORY, capture_output=True, text=True,
                            check=True).stdout.splitlines()
     keep = [line.split()[0] for line in names if line.split()[1] in "tTwWi"]
-    with open(os.path.join(FOLDER, "keep"), "w", encoding="ascii") as file:
+    with open(os.path.join(DIRECTORY, "keep"), "w", encoding="ascii") as file:
         file.write("\n".join(keep) + "\n")
     run("objcopy", "--only-keep-debug", "dwarf5", "mini.debug")
     run("objcopy", "-S", "--remove-section", ".comment", "--keep-symbols=keep", "mini.debug", "mini.small")
-    with open(os.path.join(FOLDER, "mini.small"), "rb") as small, open(os.path.join(FOLDER, "mini.xz"), "wb") as packed:
+    with open(os.path.join(DIRECTORY, "mini.small"), "rb") as small, open(os.path.join(DIRECTORY, "mini.xz"), "wb") as packed:
         packed.write(lzma.compress(small.read()))
     run("objcopy", "--add-section", ".gnu_debugdata=mini.xz", "stripped", "mini")
 
 
-shutil.rmtree(FOLDER, ignore_errors=True)
-os.makedirs(FOLDER)
+shutil.rmtree(DIRECTORY, ignore_errors=True)
+os.makedirs(DIRECTORY)
 plain_programs()
 programs_of_others()
 split_programs()

@@ -206,7 +206,7 @@ static void rust_agrees(void **state)
     compare((struct program){"rust_v0", NULL, llvm(), 101}, NULL);
 }
 
-/* Where there is room for fewer, the innermost are told, and the outermost. */
+/* Where there is room for fewer, the innermost are given, and the outermost. */
 static void levels_are_limited(void **state)
 {
     (void)state;

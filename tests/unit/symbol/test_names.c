@@ -151,7 +151,7 @@ static void wrong_debug_files_are_refused(void **state)
     assert_false(has_symbol("other_id/program", &options, "local_function")); /* another build-id inside */
 }
 
-/* Functions that have an FDE are told apart, and bear the file's name and where they start. */
+/* Functions that have an FDE are distinguished, and bear the file's name and where they start. */
 static void stripped_functions_are_bounded(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* agent_recording.h - a command recorded with the agent, as simply as can be: for tests and measurements of
  * the agent itself.
  *
- * It is launched, given the agent at its first instruction, its bells are answered, its forks and execs
+ * It is launched, given the agent at its first instruction, its doorbells are answered, its forks and execs
  * followed. Afterwards what the agent counted is there by load (one for each image that was executed) and
  * region (one for each process of it). */
 #ifndef AGENT_RECORDING_H
