@@ -4,6 +4,7 @@ Nothing here knows how Tally writes; the tools are Debian's pprof (in golang-go)
 importer of the npm package speedscope, which package-lock.json pins and npm installs into the build directory."""
 import collections
 import csv
+import fcntl
 import io
 import json
 import os
@@ -198,23 +199,33 @@ def gprof(text):
 # --- speedscope ---
 
 
-def node_modules(context):
-    """Where the package is; installed once a build directory."""
-    tap.need("node", "npm")
-    directory = os.path.join(context.programs, "node")
-    modules = os.path.join(directory, "node_modules")
-    if os.path.isdir(os.path.join(modules, "speedscope", "dist")):
-        return modules
+def install_speedscope(directory):
+    """As package-lock.json has it; whole or not at all, since other tests look."""
+    made = directory + ".new"
     try:
-        os.makedirs(directory, exist_ok=True)
+        shutil.rmtree(made, ignore_errors=True)
+        os.makedirs(made)
         for name in ("package.json", "package-lock.json"):
-            shutil.copy(os.path.join(HERE, name), directory)
-        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=directory, timeout=120,
+            shutil.copy(os.path.join(HERE, name), made)
+        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=made, timeout=120,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise tap.Skip(f"npm could not install speedscope: {error}") from error
     if done.returncode != 0:
         raise tap.Skip("npm could not install speedscope: " + done.stdout.decode(errors="replace").strip()[-200:])
+    shutil.rmtree(directory, ignore_errors=True)
+    os.rename(made, directory)
+
+
+def node_modules(context):
+    """Where the package is; installed once a build directory, by one of the tests that run side by side."""
+    tap.need("node", "npm")
+    directory = os.path.join(context.programs, "node")
+    modules = os.path.join(directory, "node_modules")
+    with open(directory + ".lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.isdir(os.path.join(modules, "speedscope", "dist", "release")):
+            install_speedscope(directory)
     return modules
 
 
