@@ -8,6 +8,21 @@
 
 /* clang-format off */
 
+/* A function in assembly that C or hooks refer to, until end_function. */
+    .macro  begin_function symbol
+    .globl  \symbol
+    .hidden \symbol
+    .type   \symbol, @function
+    .p2align 4
+\symbol:
+    .cfi_startproc
+    .endm
+
+    .macro  end_function symbol
+    .cfi_endproc
+    .size   \symbol, . - \symbol
+    .endm
+
     .macro  save register
     pushq   \register
     .cfi_adjust_cfa_offset 8

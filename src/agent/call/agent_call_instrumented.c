@@ -623,28 +623,31 @@ uint64_t agent_wrap_enter_first(const struct agent_frame *frame, uint64_t functi
     return 0;
 }
 
-uint64_t agent_wrap_enter_defined(const struct agent_frame *frame, uint64_t function, uint64_t caller)
+/* At a definition that a stub may have gone on to: what that noted as passed was counted there. */
+static void count_defined(const struct agent_frame *frame, uint64_t function, uint64_t caller, bool enters)
 {
     const struct event event = event_of(function, caller, &frame->return_address, agent_ticks());
     struct visit visit;
     if (!come_in(&visit, frame->thread, event.sp))
-        return 0;
-    if (!has_passed(&visit, &event))
-        enter_first(&visit, &event, frame);
+        return;
+    if (!has_passed(&visit, &event)) {
+        if (enters)
+            enter_first(&visit, &event, frame);
+        else
+            leave_function(&visit, &event);
+    }
     visit.path->passed = 0;
     go_out(&visit);
+}
+
+uint64_t agent_wrap_enter_defined(const struct agent_frame *frame, uint64_t function, uint64_t caller)
+{
+    count_defined(frame, function, caller, true);
     return 0;
 }
 
 uint64_t agent_wrap_exit_defined(const struct agent_frame *frame, uint64_t function, uint64_t caller)
 {
-    const struct event event = event_of(function, caller, &frame->return_address, agent_ticks());
-    struct visit visit;
-    if (!come_in(&visit, frame->thread, event.sp))
-        return 0;
-    if (!has_passed(&visit, &event))
-        leave_function(&visit, &event);
-    visit.path->passed = 0;
-    go_out(&visit);
+    count_defined(frame, function, caller, false);
     return 0;
 }

@@ -10,12 +10,7 @@
     .text
 
     .macro  entry name
-    .globl  agent_entry_\name
-    .hidden agent_entry_\name
-    .type   agent_entry_\name, @function
-    .p2align 4
-agent_entry_\name:
-    .cfi_startproc
+    begin_function agent_entry_\name
     movq    agent_parameters+PROCESS(%rip), %rax
     cmpl    $STATE_RUNNING, STATE(%rax)
     jne     1f
@@ -40,8 +35,7 @@ agent_entry_\name:
     jnz     enter_first
     .endif
 1:  jmpq    *HOOK_BODY(%r11)
-    .cfi_endproc
-    .size   agent_entry_\name, . - agent_entry_\name
+    end_function agent_entry_\name
     .endm
 
     entry   enter

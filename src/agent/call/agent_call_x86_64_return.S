@@ -13,12 +13,7 @@
     .text
 
     .macro  entry name, always=0
-    .globl  agent_entry_\name
-    .hidden agent_entry_\name
-    .type   agent_entry_\name, @function
-    .p2align 4
-agent_entry_\name:
-    .cfi_startproc
+    begin_function agent_entry_\name
     .cfi_def_cfa_offset 16
     .if     \always == 0
     save    %rax
@@ -63,8 +58,7 @@ agent_entry_\name:
     jmpq    *-24(%rsp)
     .cfi_def_cfa_offset 8
 2:  jmpq    *-8(%rsp)
-    .cfi_endproc
-    .size   agent_entry_\name, . - agent_entry_\name
+    end_function agent_entry_\name
     .endm
 
     entry   function

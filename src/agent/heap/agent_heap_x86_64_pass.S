@@ -20,12 +20,7 @@ golden:
     .text
 
     .macro  pass name
-    .globl  agent_entry_\name\()_pass
-    .hidden agent_entry_\name\()_pass
-    .type   agent_entry_\name\()_pass, @function
-    .p2align 4
-agent_entry_\name\()_pass:
-    .cfi_startproc
+    begin_function agent_entry_\name\()_pass
     movq    agent_parameters+ALIVE(%rip), %rax
     movq    agent_parameters+PROCESS(%rip), %r10
     cmpl    $PROCESS_ALIVE, (%rax)
@@ -105,8 +100,7 @@ agent_entry_\name\()_pass:
 9:  load    %rbx
     .cfi_same_value %rbx
     jmp     agent_entry_\name
-    .cfi_endproc
-    .size   agent_entry_\name\()_pass, . - agent_entry_\name\()_pass
+    end_function agent_entry_\name\()_pass
     .endm
 
     pass    malloc

@@ -111,12 +111,7 @@ enter_or_answer:
 
 /* `always`: 1: also in a process that is not counted; 2: in any state. */
     .macro  entry name, way=enter, always=0
-    .globl  agent_entry_\name
-    .hidden agent_entry_\name
-    .type   agent_entry_\name, @function
-    .p2align 4
-agent_entry_\name:
-    .cfi_startproc
+    begin_function agent_entry_\name
     .if     \always == 2
     leaq    agent_wrap_\name(%rip), %r10
     jmp     \way
@@ -133,8 +128,7 @@ agent_entry_\name:
     .endif
     jmpq    *HOOK_BODY(%r11)
     .endif
-    .cfi_endproc
-    .size   agent_entry_\name, . - agent_entry_\name
+    end_function agent_entry_\name
     .endm
 
     entry   malloc
@@ -177,12 +171,7 @@ agent_entry_\name:
     .globl  agent_entry_unmap
     .hidden agent_entry_unmap
     .type   agent_entry_unmap, @function
-    .globl  agent_entry_protect
-    .hidden agent_entry_protect
-    .type   agent_entry_protect, @function
-    .p2align 4
-agent_entry_protect:
-    .cfi_startproc
+    begin_function agent_entry_protect
     testb   $1, %dl /* PROT_READ */
     jnz     1f
 agent_entry_unmap:
@@ -191,17 +180,11 @@ agent_entry_unmap:
     je      1f /* agent_process_inert, which nobody may write */
     lock incl UNMAPPED(%r10)
 1:  jmpq    *HOOK_BODY(%r11)
-    .cfi_endproc
-    .size   agent_entry_protect, . - agent_entry_protect
+    end_function agent_entry_protect
 
 /* The start routine of threads that are created while time is sampled: what it was to be is jumped to, so
  * that nothing of ours stays on the thread's stack. */
-    .globl  agent_entry_started
-    .hidden agent_entry_started
-    .type   agent_entry_started, @function
-    .p2align 4
-agent_entry_started:
-    .cfi_startproc
+    begin_function agent_entry_started
     subq    $8, %rsp
     .cfi_adjust_cfa_offset 8
     callq   agent_timer_started
@@ -209,8 +192,7 @@ agent_entry_started:
     .cfi_adjust_cfa_offset -8
     movq    %rdx, %rdi
     jmpq    *%rax
-    .cfi_endproc
-    .size   agent_entry_started, . - agent_entry_started
+    end_function agent_entry_started
 
 /* Where the handler returns to: the very bytes by which unwinders know the end of a handler. */
     .globl  agent_entry_restorer
@@ -224,25 +206,14 @@ agent_entry_restorer:
     .size   agent_entry_restorer, . - agent_entry_restorer
 
 /* uint64_t agent_thread_pointer(void): 0 while there is none. */
-    .globl  agent_thread_pointer
-    .hidden agent_thread_pointer
-    .type   agent_thread_pointer, @function
-    .p2align 4
-agent_thread_pointer:
-    .cfi_startproc
+    begin_function agent_thread_pointer
     thread_pointer %rdx
     movq    %rdx, %rax
     retq
-    .cfi_endproc
-    .size   agent_thread_pointer, . - agent_thread_pointer
+    end_function agent_thread_pointer
 
 /* The same by a system call, and whether it need be made again: all registers but rax stay. */
-    .globl  agent_thread_pointer_asked
-    .hidden agent_thread_pointer_asked
-    .type   agent_thread_pointer_asked, @function
-    .p2align 4
-agent_thread_pointer_asked:
-    .cfi_startproc
+    begin_function agent_thread_pointer_asked
     save    %rcx
     save    %r11
     save    %rdi
@@ -266,7 +237,6 @@ agent_thread_pointer_asked:
     load    %r11
     load    %rcx
     retq
-    .cfi_endproc
-    .size   agent_thread_pointer_asked, . - agent_thread_pointer_asked
+    end_function agent_thread_pointer_asked
 
     .section .note.GNU-stack, "", @progbits
