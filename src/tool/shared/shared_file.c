@@ -122,13 +122,15 @@ void shared_file_parameters(const struct shared_file *file, const struct shared_
         parameters->mapped[part] = request->parts >> part & 1 ? wire_agent_first(layout, part) : 0;
 }
 
-static bool map(struct shared_file *file, int how)
+static int map_file(struct shared_file *file, int how, struct base_error *error)
 {
     void *bytes = mmap(NULL, file->size, PROT_READ | PROT_WRITE, how | MAP_NORESERVE, file->file, 0);
     file->bytes = bytes == MAP_FAILED ? NULL : bytes;
-    if (file->bytes) /* as in the target: a dump would make every page */
-        madvise(file->bytes, file->size, MADV_DONTDUMP);
-    return file->bytes;
+    if (!file->bytes)
+        return base_fail_errno(error, errno, "the agent's memory cannot be mapped");
+    /* as in the target: a dump would make every page */
+    madvise(file->bytes, file->size, MADV_DONTDUMP);
+    return BASE_OK;
 }
 
 /* What a process maps at first, and the beginning of each region: tally reads that of one whose process has
@@ -168,10 +170,13 @@ int shared_file_begin(struct shared_file *file, int descriptor, const struct sha
     if (fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
         return base_fail_errno(error, errno, "the agent's memory cannot be sealed");
     file->modules = calloc(WIRE_AGENT_MODULES, sizeof *file->modules);
-    if (!file->modules || !map(file, MAP_SHARED)) {
+    if (!file->modules)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    int result = map_file(file, MAP_SHARED, error);
+    if (result < 0) {
         free(file->modules);
         file->modules = NULL;
-        return base_fail(error, BASE_ENOMEM, "no room for the agent's memory");
+        return result;
     }
     *shared_file_control(file) = control_of(request);
     return BASE_OK;
@@ -183,9 +188,8 @@ int shared_file_outlives(struct shared_file *file, struct base_error *error)
 {
     munmap(file->bytes, file->size);
     bool theirs = fcntl(file->file, F_ADD_SEALS, F_SEAL_WRITE) && errno == EBUSY;
-    if (!map(file, theirs ? MAP_SHARED : MAP_PRIVATE))
-        return base_fail(error, BASE_ENOMEM, "no room for the agent's memory");
-    return theirs;
+    int result = map_file(file, theirs ? MAP_SHARED : MAP_PRIVATE, error);
+    return result < 0 ? result : theirs;
 }
 
 void shared_file_end(struct shared_file *file)
