@@ -106,8 +106,10 @@ static void write_addresses(const struct picked *picked, const char *path)
     uint32_t counter = profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM), flags = 0;
     for (size_t i = 0; i < picked->count; i++) {
         uint32_t address = profile_address(profile, image, picked->addresses[i]);
-        profile_count(profile, profile_stack(profile, &address, &flags, 1), thread, 0, (uint16_t)counter,
-                      PERIOD_NS, 1);
+        profile_count(
+            profile,
+            (struct profile_key){profile_stack(profile, &address, &flags, 1), thread, 0, (uint16_t)counter},
+            PERIOD_NS, 1);
     }
     write_profile(path, profile);
     profile_free(profile);
@@ -324,8 +326,10 @@ static void add_samples(struct forest *forest, uint64_t samples, size_t stacks)
         uint32_t node = profile->cells[place * stacks >> 24].node;
         uint32_t function = profile->addresses[profile->nodes[node].address].function;
         uint64_t weight = 1 + (function % 100 == 1 && number % 100 < forest->change);
-        profile_count(profile, node, forest->threads[number >> 9 & (THREADS - 1)], number >> 8 & 1,
-                      forest->counter, (int64_t)(weight * PERIOD_NS), weight);
+        profile_count(profile,
+                      (struct profile_key){node, forest->threads[number >> 9 & (THREADS - 1)],
+                                           number >> 8 & 1, forest->counter},
+                      (int64_t)(weight * PERIOD_NS), weight);
         sent += weight;
     }
 }
@@ -342,7 +346,9 @@ static void make_tree(uint64_t nodes, uint64_t samples, uint64_t change, const c
     profile->max_nodes = (uint32_t)(2 * nodes);
     while (profile->live_nodes < nodes) {
         uint32_t node = grow_stack(forest);
-        profile_count(profile, node, forest->threads[node % THREADS], 0, forest->counter, PERIOD_NS, 1);
+        profile_count(profile,
+                      (struct profile_key){node, forest->threads[node % THREADS], 0, forest->counter},
+                      PERIOD_NS, 1);
     }
     size_t stacks = profile->cell_count;
     forest->state = 8 + change;

@@ -247,7 +247,8 @@ static void add_variant(const struct profile *from, uint32_t leaf, struct profil
         flags[i] = node->flags;
     }
     uint32_t node = profile_stack(to, addresses, flags, count);
-    profile_count(to, node, threads_and_counter[0], 0, (uint16_t)threads_and_counter[1], 1000000, 1);
+    profile_count(to, (struct profile_key){node, threads_and_counter[0], 0, (uint16_t)threads_and_counter[1]},
+                  1000000, 1);
 }
 
 static void replay_nodes(const struct capture *capture, const char *output)

@@ -181,8 +181,8 @@ static void add_stack(struct profile *profile, const struct stack_spec *stack,
             flags[count] |= PROFILE_NODE_SIGNAL;
     }
     uint32_t leaf = profile_stack(profile, chain, flags, count);
-    profile_count(profile, leaf, thread, stack->cpu, counter, (int64_t)stack->samples * PERIOD_NS,
-                  stack->samples);
+    profile_count(profile, (struct profile_key){leaf, thread, stack->cpu, counter},
+                  (int64_t)stack->samples * PERIOD_NS, stack->samples);
 }
 
 /* By whom, into what, on which thread, how, how often. */
@@ -317,8 +317,9 @@ static void add_memory(struct profile *profile, const uint32_t addresses[PLACES]
         uint32_t node = stack_of(profile, it->frames, addresses);
         for (int c = 0; c < PROFILE_HEAP_COUNTERS; c++)
             if (values[c] || (c == PROFILE_HEAP_LIVE && leaks && it->live_count))
-                profile_count(profile, node, threads[it->process], PROFILE_NO_CPU, counters[c], values[c],
-                              (uint64_t)(c == PROFILE_HEAP_LIVE ? it->live_count : it->count));
+                profile_count(profile,
+                              (struct profile_key){node, threads[it->process], PROFILE_NO_CPU, counters[c]},
+                              values[c], (uint64_t)(c == PROFILE_HEAP_LIVE ? it->live_count : it->count));
     }
     profile_set_peak(profile, 1, counters[PROFILE_HEAP_PEAK], 55578624, 1230000000);
     profile_set_peak(profile, 2, counters[PROFILE_HEAP_PEAK], 1800, 40000);
@@ -365,9 +366,11 @@ static void add_descriptors(struct profile *profile, const uint32_t addresses[PL
                                                .opened_ns = it->opened_ns,
                                                .age_ns = ours ? 10000000000 - it->opened_ns : 0};
         if (ours)
-            profile_count(profile, node, threads[it->process - 1], PROFILE_NO_CPU, used, 4, 4);
+            profile_count(profile, (struct profile_key){node, threads[it->process - 1], PROFILE_NO_CPU, used},
+                          4, 4);
         if (ours && left)
-            profile_count(profile, node, threads[it->process - 1], PROFILE_NO_CPU, live, 1, 1);
+            profile_count(profile, (struct profile_key){node, threads[it->process - 1], PROFILE_NO_CPU, live},
+                          1, 1);
         if (left || !ours)
             profile_add_descriptor(profile, &row);
     }
@@ -419,8 +422,8 @@ static void add_timing(struct profile *profile, const uint32_t addresses[PLACES]
              time = (uint16_t)profile_counter(profile, "function.time", "ns", true, PROFILE_SUM);
     const enum place frames[] = {START, MAIN, PARSE, NONE};
     uint32_t node = stack_of(profile, frames, addresses);
-    profile_count(profile, node, 1, PROFILE_NO_CPU, count, 2086514, 2086514);
-    profile_count(profile, node, 1, PROFILE_NO_CPU, time, 812345678, 1);
+    profile_count(profile, (struct profile_key){node, 1, PROFILE_NO_CPU, count}, 2086514, 2086514);
+    profile_count(profile, (struct profile_key){node, 1, PROFILE_NO_CPU, time}, 812345678, 1);
     for (size_t i = 0; i < sizeof latencies / sizeof *latencies; i++)
         add_latency(profile, &latencies[i], addresses[latencies[i].place]);
 }

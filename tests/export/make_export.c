@@ -129,7 +129,8 @@ static void put(struct profile *profile, uint32_t thread, uint16_t counter, int6
                 const uint32_t *stack, size_t depth)
 {
     uint32_t node = profile_stack(profile, stack, NULL, depth);
-    profile_count(profile, node, thread, (uint16_t)(samples % 3), counter, each * (int64_t)samples, samples);
+    profile_count(profile, (struct profile_key){node, thread, (uint16_t)(samples % 3), counter},
+                  each * (int64_t)samples, samples);
 }
 
 #define PUT(thread, counter, each, samples, ...)                                                             \
@@ -168,8 +169,8 @@ static void fill_plain(struct profile *profile)
     PUT(two, peak, 1024, 1, p.start, p.main, p.loop);
     uint32_t root =
         profile_stack(profile, (const uint32_t[]){p.odd, p.leaf}, (const uint32_t[]){PROFILE_NODE_CUT, 0}, 2);
-    profile_count(profile, root, one, PROFILE_NO_CPU, cpu, 5000000, 5);
-    profile_count(profile, 0, two, 1, cpu, 2000000, 2); /* no stack at all */
+    profile_count(profile, (struct profile_key){root, one, PROFILE_NO_CPU, cpu}, 5000000, 5);
+    profile_count(profile, (struct profile_key){0, two, 1, cpu}, 2000000, 2); /* no stack at all */
     uint32_t program = profile->addresses[p.main].image, library = profile->addresses[p.odd].image;
     add_edge(profile, p.main, program, 0x1200, "serve(Request const&)", one, PROFILE_CALL_DIRECT, 120000);
     add_edge(profile, p.main, program, 0x1200, "serve(Request const&)", other, PROFILE_CALL_DIRECT, 7);
@@ -189,7 +190,7 @@ static void put_times(struct profile *profile, uint32_t thread, uint16_t cpu, ui
     uint16_t counter = (uint16_t)profile_counter_named(profile, "time.cpu");
     uint32_t node = profile_stack(profile, stack, NULL, depth);
     for (unsigned i = 0; i < count; i++) {
-        profile_count(profile, node, thread, cpu, counter, 1000000, 1);
+        profile_count(profile, (struct profile_key){node, thread, cpu, counter}, 1000000, 1);
         profile_timeline_add(profile, (first_us + i * 1000) * 1000, thread, node, cpu, counter);
     }
 }
@@ -275,11 +276,11 @@ static void fill_phases(struct profile *profile)
     uint32_t compare = profile_stack(profile, (const uint32_t[]){p.main_late, p.even, p.leaf}, NULL, 3);
     for (uint64_t ms = 0; ms < 2000; ms++) {
         uint32_t node = ms < 1000 ? sort : serve;
-        profile_count(profile, node, one, 0, cpu, 1000000, 1);
+        profile_count(profile, (struct profile_key){node, one, 0, cpu}, 1000000, 1);
         profile_timeline_add(profile, ms * 1000000, one, node, 0, cpu);
         if (ms < 500 || ms >= 1500)
             continue;
-        profile_count(profile, compare, two, 1, cpu, 1000000, 1);
+        profile_count(profile, (struct profile_key){compare, two, 1, cpu}, 1000000, 1);
         profile_timeline_add(profile, ms * 1000000 + 7, two, compare, 1, cpu);
     }
     add_edge(profile, p.main, profile->addresses[p.main].image, 0x1200, "serve(Request const&)", one,
@@ -350,7 +351,7 @@ static void put_large(struct profile *profile, uint16_t counter, const uint32_t 
     for (uint32_t i = 0; i < times; i++) {
         uint32_t node = 1 + (uint32_t)(next_random(state) % (profile->node_count - 1)),
                  thread = threads[i % THREADS];
-        profile_count(profile, node, thread, (uint16_t)(i % 3), counter, 1001001, 1);
+        profile_count(profile, (struct profile_key){node, thread, (uint16_t)(i % 3), counter}, 1001001, 1);
         profile_timeline_add(profile, i * UINT64_C(333333), thread, node, (uint16_t)(i % 3), counter);
     }
 }
@@ -371,8 +372,10 @@ static void fill_large(struct profile *profile, uint32_t nodes, uint32_t times)
         for (uint64_t frames = 1 + next_random(&state) % 6; frames-- && profile->live_nodes < nodes;)
             node = profile_node(profile, node, places[next_random(&state) % PLACES], 0);
         for (int i = 0; i < 2 && !times; i++)
-            profile_count(profile, node, threads[next_random(&state) % THREADS], (uint16_t)(i * 3), cpu,
-                          1001001 * 87, 87);
+            profile_count(
+                profile,
+                (struct profile_key){node, threads[next_random(&state) % THREADS], (uint16_t)(i * 3), cpu},
+                1001001 * 87, 87);
     }
     put_large(profile, cpu, threads, times, &state);
     free(places);

@@ -42,7 +42,7 @@ static void record_samples(struct profile *profile, unsigned seed)
             stack[level] =
                 profile_address(profile, image, base_hash(seed + i * 8 + level) % (level < 2 ? 2 : 90));
         uint32_t node = profile_stack(profile, stack, NULL, 5);
-        profile_count(profile, node, thread, 0, (uint16_t)counter, 1000, 1);
+        profile_count(profile, (struct profile_key){node, thread, 0, (uint16_t)counter}, 1000, 1);
         profile_timeline_add(profile, i, thread, node, 0, (uint16_t)counter);
         profile_add_calls(
             profile, profile_edge(profile, stack[1], stack[4], thread, 1 + i % (PROFILE_CALL_KINDS - 1)), i);

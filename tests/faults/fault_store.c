@@ -104,7 +104,10 @@ static void record_samples(struct profile *profile, unsigned seed)
         for (unsigned level = 0; level < 5; level++)
             stack[level] =
                 profile_address(profile, image, base_hash(seed + i * 8 + level) % (level < 2 ? 2 : 90));
-        profile_count(profile, profile_stack(profile, stack, NULL, 5), thread, 0, (uint16_t)counter, 1000, 1);
+        profile_count(
+            profile,
+            (struct profile_key){profile_stack(profile, stack, NULL, 5), thread, 0, (uint16_t)counter}, 1000,
+            1);
     }
 }
 

@@ -228,7 +228,7 @@ static bool make_profile(const char *path)
         for (uint64_t level = 0; level < 6; level++)
             stack[level] = profile_address(profile, image, base_hash(i * 8 + level) % (level < 3 ? 3 : 90));
         uint32_t node = profile_stack(profile, stack, NULL, 6);
-        profile_count(profile, node, thread, 0, (uint16_t)counter, 1000, 1);
+        profile_count(profile, (struct profile_key){node, thread, 0, (uint16_t)counter}, 1000, 1);
         profile_timeline_add(profile, i * 1000, thread, node, 0, (uint16_t)counter);
         profile_add_calls(profile, profile_edge(profile, stack[1], stack[5], thread, 1 + i % 4), i);
     }

@@ -187,7 +187,8 @@ static void count(struct folded *folded, uint32_t node, uint32_t thread, double 
     int64_t value = (int64_t)fmin(round(rate > 0 ? weight * 1e9 / rate : weight), 9e18);
     folded->rounded |= weight != floor(weight);
     uint64_t samples = rate > 0 ? (uint64_t)llround(weight) : 0;
-    profile_count(folded->stack.profile, node, thread, PROFILE_NO_CPU, folded->counter, value, samples);
+    profile_count(folded->stack.profile, (struct profile_key){node, thread, PROFILE_NO_CPU, folded->counter},
+                  value, samples);
 }
 
 static bool folded_add_line(struct folded *folded, const struct line *line)

@@ -178,7 +178,8 @@ static bool add_sample(struct gperftools *gperftools, size_t first, size_t depth
     uint32_t node = import_stack_node(&gperftools->stack);
     if (__builtin_mul_overflow(count, gperftools->period_us * 1000, &value))
         value = INT64_MAX;
-    profile_count(gperftools->profile, node, 0, PROFILE_NO_CPU, gperftools->counter, value, count);
+    profile_count(gperftools->profile, (struct profile_key){node, 0, PROFILE_NO_CPU, gperftools->counter},
+                  value, count);
     return !gperftools->stack.failed;
 }
 

@@ -158,7 +158,7 @@ static void count_sample(struct import_pprof *pprof, const struct sample *sample
         const struct import_pprof_type *type = &pprof->types[i];
         int64_t samples = type->samples >= 0 ? sample->values[type->samples] : 0;
         if (type->counter && (sample->values[i] || samples > 0))
-            profile_count(pprof->profile, node, thread, PROFILE_NO_CPU, type->counter,
+            profile_count(pprof->profile, (struct profile_key){node, thread, PROFILE_NO_CPU, type->counter},
                           scaled(sample->values[i], type->scale), samples > 0 ? (uint64_t)samples : 0);
     }
 }

@@ -36,8 +36,10 @@ bool merge_cells(struct merge *merge)
     uint64_t before = merge->into->losses[WIRE_LOSS_OUT_OF_MEMORY];
     for (size_t i = 0; i < merge->from->cell_count; i++) {
         const struct profile_cell *it = &merge->from->cells[i];
-        profile_count(merge->into, merge->nodes[it->node], merge->threads[it->thread], it->cpu,
-                      (uint16_t)merge->counters[it->counter], it->value, it->samples);
+        profile_count(merge->into,
+                      (struct profile_key){merge->nodes[it->node], merge->threads[it->thread], it->cpu,
+                                           (uint16_t)merge->counters[it->counter]},
+                      it->value, it->samples);
     }
     return merge->into->losses[WIRE_LOSS_OUT_OF_MEMORY] == before;
 }

@@ -61,11 +61,8 @@ static enum filters filters_of(pid_t pid)
 /* --- trying --- */
 
 /* Refused before it was made, or answered as a filter does. */
-static bool is_forbidden(struct loader_agent *agent, const char *name, uint64_t number, uint64_t a,
-                         uint64_t b, uint64_t c, uint64_t d)
+static bool is_forbidden(struct loader_agent *agent, struct helper_trace_call call)
 {
-    struct helper_trace_call call = {.number = number, .arguments = {a, b, c, d}};
-    snprintf(call.name, sizeof call.name, "%s", name);
     return loader_call(agent, &call, 1, NULL) < 0 || helper_trace_is_refused(&call);
 }
 
@@ -74,31 +71,34 @@ static uint32_t forbidden_calls(struct loader_agent *agent)
     const uint64_t control = loader_region(agent);
     const uint64_t scratch = control + offsetof(struct wire_agent_control, found);
     const struct {
-        uint64_t call, number, a, b, c, d;
+        uint64_t call, number, arguments[4];
     } calls[] = {
-        {WIRE_AGENT_CALL_GETTID, SYS_gettid, 0, 0, 0, 0},
-        {WIRE_AGENT_CALL_GETPID, SYS_getpid, 0, 0, 0, 0},
-        {WIRE_AGENT_CALL_FUTEX, SYS_futex, control, FUTEX_WAIT, 1, 0}, /* its magic is not 1 */
-        {WIRE_AGENT_CALL_FUTEX, SYS_futex, control, FUTEX_WAIT_OWN, 1, 0},
-        {WIRE_AGENT_CALL_FUTEX, SYS_futex, control, FUTEX_WAKE, INT32_MAX, 0},
-        {WIRE_AGENT_CALL_CLOCK, SYS_clock_gettime, MONOTONIC, scratch, 0, 0},
-        {WIRE_AGENT_CALL_MASK, SYS_rt_sigprocmask, UINT32_MAX, control, 0, SET_SIZE},
-        {WIRE_AGENT_CALL_MASK, SYS_rt_sigprocmask, SET_MASK, 0, scratch, SET_SIZE},
-        {WIRE_AGENT_CALL_ACTION, SYS_rt_sigaction, NO_SIGNAL, control, 0, SET_SIZE},
-        {WIRE_AGENT_CALL_ARCH_PRCTL, SYS_arch_prctl, GET_FS, scratch, 0, 0},
-        {WIRE_AGENT_CALL_PRCTL, SYS_prctl, GET_TSC, scratch, 0, 0},
-        {WIRE_AGENT_CALL_PENDING, SYS_rt_sigpending, scratch, SET_SIZE, 0, 0},
-        {WIRE_AGENT_CALL_GROW, SYS_mremap, control, PAGE, PAGE, 0}, /* as it is */
-        {WIRE_AGENT_CALL_SHOW, SYS_munmap, 0, PAGE, 0, 0},          /* nothing is there */
-        {WIRE_AGENT_CALL_SHOW, SYS_remap_file_pages, 0, PAGE, 0, 0},
-        {WIRE_AGENT_CALL_SHOW, SYS_madvise, control, PAGE, MADV_DONTDUMP, 0},         /* as it is */
-        {WIRE_AGENT_CALL_COMMIT, SYS_madvise, control, PAGE, MADV_POPULATE_WRITE, 0}, /* is made */
+        {WIRE_AGENT_CALL_GETTID, SYS_gettid, {0}},
+        {WIRE_AGENT_CALL_GETPID, SYS_getpid, {0}},
+        {WIRE_AGENT_CALL_FUTEX, SYS_futex, {control, FUTEX_WAIT, 1}}, /* its magic is not 1 */
+        {WIRE_AGENT_CALL_FUTEX, SYS_futex, {control, FUTEX_WAIT_OWN, 1}},
+        {WIRE_AGENT_CALL_FUTEX, SYS_futex, {control, FUTEX_WAKE, INT32_MAX}},
+        {WIRE_AGENT_CALL_CLOCK, SYS_clock_gettime, {MONOTONIC, scratch}},
+        {WIRE_AGENT_CALL_MASK, SYS_rt_sigprocmask, {UINT32_MAX, control, 0, SET_SIZE}},
+        {WIRE_AGENT_CALL_MASK, SYS_rt_sigprocmask, {SET_MASK, 0, scratch, SET_SIZE}},
+        {WIRE_AGENT_CALL_ACTION, SYS_rt_sigaction, {NO_SIGNAL, control, 0, SET_SIZE}},
+        {WIRE_AGENT_CALL_ARCH_PRCTL, SYS_arch_prctl, {GET_FS, scratch}},
+        {WIRE_AGENT_CALL_PRCTL, SYS_prctl, {GET_TSC, scratch}},
+        {WIRE_AGENT_CALL_PENDING, SYS_rt_sigpending, {scratch, SET_SIZE}},
+        {WIRE_AGENT_CALL_GROW, SYS_mremap, {control, PAGE, PAGE}}, /* as it is */
+        {WIRE_AGENT_CALL_SHOW, SYS_munmap, {0, PAGE}},             /* nothing is there */
+        {WIRE_AGENT_CALL_SHOW, SYS_remap_file_pages, {0, PAGE}},
+        {WIRE_AGENT_CALL_SHOW, SYS_madvise, {control, PAGE, MADV_DONTDUMP}},         /* as it is */
+        {WIRE_AGENT_CALL_COMMIT, SYS_madvise, {control, PAGE, MADV_POPULATE_WRITE}}, /* is made */
     };
     uint32_t forbidden = 0;
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        if (is_forbidden(agent, call_names[__builtin_ctzll(calls[i].call)], calls[i].number, calls[i].a,
-                         calls[i].b, calls[i].c, calls[i].d))
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        struct helper_trace_call call = {.number = calls[i].number};
+        memcpy(call.arguments, calls[i].arguments, sizeof calls[i].arguments);
+        snprintf(call.name, sizeof call.name, "%s", call_names[__builtin_ctzll(calls[i].call)]);
+        if (is_forbidden(agent, call))
             forbidden |= (uint32_t)calls[i].call;
+    }
     return forbidden;
 }
 
@@ -107,8 +107,10 @@ static bool is_clock_forbidden(const struct shared_file *file, struct loader_age
 {
     struct wire_agent_control *control = shared_file_control(file);
     control->found.handler = 0;
-    bool failed = is_forbidden(agent, "prctl", SYS_prctl, GET_TSC,
-                               loader_region(agent) + offsetof(struct wire_agent_control, found), 0, 0);
+    const uint64_t found = loader_region(agent) + offsetof(struct wire_agent_control, found);
+    bool failed = is_forbidden(
+        agent,
+        (struct helper_trace_call){.name = "prctl", .number = SYS_prctl, .arguments = {GET_TSC, found}});
     return !failed && (uint32_t)control->found.handler == TSC_FORBIDDEN;
 }
 

@@ -198,11 +198,20 @@ int probe_load_hooks(struct probe *probe, struct loader_agent *where, struct bas
     return result;
 }
 
+static int publish_modules(struct probe *probe, struct probe_group *group, uint32_t region, pid_t pid,
+                           struct base_error *error)
+{
+    const struct shared_known known = {.images = probe->processes->images,
+                                       .cookies = &probe->cookies,
+                                       .rows = &group->rows,
+                                       .stacks = stacks_of(probe, group)};
+    return shared_modules(&group->file, region, pid, &known, error);
+}
+
 void probe_load_objects(struct probe *probe, struct probe_member *member)
 {
     struct base_error why = {0};
-    int result = shared_modules(&member->group->file, member->region, member->pid, probe->processes->images,
-                                &probe->cookies, &member->group->rows, stacks_of(probe, member->group), &why);
+    int result = publish_modules(probe, member->group, member->region, member->pid, &why);
     if (result >= 0 && member->agent)
         result = probe_load_hooks(probe, member->agent, &why);
     if (member->agent)
@@ -272,8 +281,7 @@ static int prepare_load(void *context, struct loader_agent *agent, struct base_e
     shared_file_take(&group->file, loading->pid, proc_target_stat(loading->pid, PROC_TARGET_STARTED));
     group->file.nested = shared_proc_is_nested(loading->pid);
     shared_modules_know(self->processes->images, loading->pid, loader_base(agent));
-    result = shared_modules(&group->file, 0, loading->pid, self->processes->images, &self->cookies,
-                            &group->rows, stacks_of(self, group), error);
+    result = publish_modules(self, group, 0, loading->pid, error);
     if (result == BASE_OK && probe_replaces(self))
         result = publish_blocks(self, group, agent, error);
     if (result == BASE_OK && probe_does(self, WIRE_AGENT_FDS))

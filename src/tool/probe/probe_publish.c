@@ -108,8 +108,8 @@ void probe_publish_member(struct probe *probe, struct probe_member *member, bool
     if (result == BASE_OK) {
         look_at_claims(probe, member, final);
         look_at_clock(probe, member);
-        result = shared_heap_publish(&probe->heap, &tree, &member->published, member->process, member->thread,
-                                     since_start(probe), final, &why);
+        const struct shared_heap_of of = {member->process, member->thread, since_start(probe), final};
+        result = shared_heap_publish(&probe->heap, &tree, &member->published, of, &why);
         if (result == BASE_OK)
             result = publish_counts(probe, &tree, member, final, &why);
         shared_tree_free(&tree);

@@ -197,18 +197,14 @@ static int list_threads(struct beginning *beginning)
 
 /* --- calls --- */
 
-static void add_call(struct beginning *beginning, const char *name, uint64_t number, uint64_t a, uint64_t b,
-                     uint64_t c, uint64_t d)
+static void add_call(struct beginning *beginning, const struct helper_trace_call *call)
 {
-    struct helper_trace_call *call = &beginning->calls[beginning->call_count++];
-    *call = (struct helper_trace_call){.number = number, .arguments = {a, b, c, d}};
-    snprintf(call->name, sizeof call->name, "%s", name);
+    beginning->calls[beginning->call_count++] = *call;
 }
 
 static int make_calls(struct beginning *beginning)
 {
-    int result = loader_call(beginning->agent, beginning->calls, beginning->call_count, beginning->error);
-    return result;
+    return loader_call(beginning->agent, beginning->calls, beginning->call_count, beginning->error);
 }
 
 static uint64_t at(const struct beginning *beginning, size_t offset)
@@ -232,21 +228,28 @@ static int try_all(struct beginning *beginning)
 {
     struct wire_agent_control *control = shared_file_control(beginning->place->file);
     const struct shared_timers *timing = &beginning->place->timers;
-    beginning->call_count = 0;
-    add_call(beginning, "clock_gettime", SYS_clock_gettime, clock_of(0, timing->clock, true), 0, 0, 0);
-    add_call(beginning, "timer_settime", SYS_timer_settime, NOBODY, 0, 0, 0);
-    add_call(beginning, "timer_delete", SYS_timer_delete, NOBODY, 0, 0, 0);
-    add_call(beginning, "timer_create", SYS_timer_create, NOBODY, 0, 0, 0);
-    add_call(beginning, "rt_sigprocmask", SYS_rt_sigprocmask, 0, 0, 0, SET_SIZE);
-    add_call(beginning, "rt_sigpending", SYS_rt_sigpending, 0, SET_SIZE, 0, 0);
-    add_call(beginning, "poll", SYS_poll, 0, 0, 0, 0);
-    add_call(beginning, "fcntl", SYS_fcntl, NOBODY, F_GETFL, 0, 0);
-    add_call(beginning, "sigaltstack", SYS_sigaltstack, 0, 0, 0, 0);
-    add_call(beginning, "gettid", SYS_gettid, 0, 0, 0, 0);
-    add_call(beginning, "getpid", SYS_getpid, 0, 0, 0, 0);
-    add_call(beginning, "tgkill", SYS_tgkill, beginning->own_pid, beginning->own_pid, 0, 0);
-    add_call(beginning, "rt_sigaction", SYS_rt_sigaction, beginning->signal, 0,
-             at(beginning, offsetof(struct wire_agent_control, found)), SET_SIZE);
+    const struct helper_trace_call calls[] = {
+        {.name = "clock_gettime",
+         .number = SYS_clock_gettime,
+         .arguments = {clock_of(0, timing->clock, true)}},
+        {.name = "timer_settime", .number = SYS_timer_settime, .arguments = {NOBODY}},
+        {.name = "timer_delete", .number = SYS_timer_delete, .arguments = {NOBODY}},
+        {.name = "timer_create", .number = SYS_timer_create, .arguments = {NOBODY}},
+        {.name = "rt_sigprocmask", .number = SYS_rt_sigprocmask, .arguments = {0, 0, 0, SET_SIZE}},
+        {.name = "rt_sigpending", .number = SYS_rt_sigpending, .arguments = {0, SET_SIZE}},
+        {.name = "poll", .number = SYS_poll, .arguments = {0}},
+        {.name = "fcntl", .number = SYS_fcntl, .arguments = {NOBODY, F_GETFL}},
+        {.name = "sigaltstack", .number = SYS_sigaltstack, .arguments = {0}},
+        {.name = "gettid", .number = SYS_gettid, .arguments = {0}},
+        {.name = "getpid", .number = SYS_getpid, .arguments = {0}},
+        {.name = "tgkill", .number = SYS_tgkill, .arguments = {beginning->own_pid, beginning->own_pid}},
+        {.name = "rt_sigaction",
+         .number = SYS_rt_sigaction,
+         .arguments = {beginning->signal, 0, at(beginning, offsetof(struct wire_agent_control, found)),
+                       SET_SIZE}},
+    };
+    memcpy(beginning->calls, calls, sizeof calls);
+    beginning->call_count = sizeof calls / sizeof *calls;
     int result = make_calls(beginning);
     if (result == BASE_OK)
         result = check_refused(beginning);
@@ -311,9 +314,12 @@ static void add_timer(struct beginning *beginning, struct thread *thread)
     memset(timer->call, 0, sizeof timer->call);
     timer->call[0] = WIRE_AGENT_TIMER_VALUE(thread->place);
     memcpy(&timer->call[1], event, sizeof event);
-    add_call(beginning, "timer_create", SYS_timer_create, clock_of((pid_t)thread->tid, timing->clock, true),
-             there + offsetof(struct wire_agent_timer, call), there + offsetof(struct wire_agent_timer, id),
-             0);
+    add_call(beginning,
+             &(struct helper_trace_call){.name = "timer_create",
+                                         .number = SYS_timer_create,
+                                         .arguments = {clock_of((pid_t)thread->tid, timing->clock, true),
+                                                       there + offsetof(struct wire_agent_timer, call),
+                                                       there + offsetof(struct wire_agent_timer, id)}});
 }
 
 /* Threads without a place are left out, and counted. */
@@ -322,8 +328,12 @@ static int create_all(struct beginning *beginning)
     struct wire_agent_process *process = shared_file_process(beginning->place->file, 0);
     size_t kept = 0;
     beginning->call_count = 0;
-    add_call(beginning, "rt_sigaction", SYS_rt_sigaction, beginning->signal,
-             at(beginning, offsetof(struct wire_agent_control, action)), 0, SET_SIZE);
+    add_call(beginning,
+             &(struct helper_trace_call){
+                 .name = "rt_sigaction",
+                 .number = SYS_rt_sigaction,
+                 .arguments = {beginning->signal, at(beginning, offsetof(struct wire_agent_control, action)),
+                               0, SET_SIZE}});
     for (size_t i = 0; i < beginning->count; i++) {
         if (!take_place(beginning, &beginning->threads[i])) {
             process->untimed++;
@@ -348,9 +358,12 @@ static void arm_timer(struct beginning *beginning, const struct thread *thread)
     timer->call[2] = first / 1000000000;
     timer->call[3] = first % 1000000000;
     timer->state = WIRE_AGENT_TIMER_ARMED;
-    add_call(beginning, "timer_settime", SYS_timer_settime, timer->id, 0,
-             beginning->timers_at + thread->place * sizeof *timer + offsetof(struct wire_agent_timer, call),
-             0);
+    add_call(beginning,
+             &(struct helper_trace_call){.name = "timer_settime",
+                                         .number = SYS_timer_settime,
+                                         .arguments = {timer->id, 0,
+                                                       beginning->timers_at + thread->place * sizeof *timer +
+                                                           offsetof(struct wire_agent_timer, call)}});
 }
 
 static int arm_all(struct beginning *beginning)

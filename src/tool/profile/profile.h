@@ -121,6 +121,12 @@ struct profile_counter {
     uint32_t combine;    /* enum profile_combine */
 };
 
+/* Whose value it is; a cell has one of each. */
+struct profile_key {
+    uint32_t node, thread;
+    uint16_t cpu, counter; /* cpu PROFILE_NO_CPU: unknown */
+};
+
 struct profile_cell {
     uint32_t node, thread;
     uint16_t cpu, counter; /* cpu PROFILE_NO_CPU: unknown */
@@ -303,8 +309,7 @@ uint32_t profile_stack(struct profile *profile, const uint32_t *addresses, const
                        size_t count);
 
 /* Adds to a cell; of a PROFILE_PEAK counter, the larger value stays. */
-void profile_count(struct profile *profile, uint32_t node, uint32_t thread, uint16_t cpu, uint16_t counter,
-                   int64_t value, uint64_t samples);
+void profile_count(struct profile *profile, struct profile_key key, int64_t value, uint64_t samples);
 void profile_lose(struct profile *profile, unsigned reason, uint64_t count); /* enum wire_loss */
 
 /* --- exact calls --- */

@@ -44,17 +44,17 @@ static bool cell_room(struct profile *profile)
            base_array_room(profile->cells, profile->cell_count, profile->self->cell_capacity);
 }
 
-void profile_count(struct profile *profile, uint32_t node, uint32_t thread, uint16_t cpu, uint16_t counter,
-                   int64_t value, uint64_t samples)
+void profile_count(struct profile *profile, struct profile_key key, int64_t value, uint64_t samples)
 {
-    if (!counter || counter >= profile->counter_count || !cell_room(profile)) {
+    if (!key.counter || key.counter >= profile->counter_count || !cell_room(profile)) {
         profile_lose(profile, WIRE_LOSS_OUT_OF_MEMORY, samples ? samples : 1);
         return;
     }
-    if (node >= profile->node_count || !profile_node_lives(profile, node))
-        node = 0;
-    struct profile_cell wanted = {
-        .node = node, .thread = thread < profile->thread_count ? thread : 0, .cpu = cpu, .counter = counter};
+    uint32_t node = key.node < profile->node_count && profile_node_lives(profile, key.node) ? key.node : 0;
+    struct profile_cell wanted = {.node = node,
+                                  .thread = key.thread < profile->thread_count ? key.thread : 0,
+                                  .cpu = key.cpu,
+                                  .counter = key.counter};
     struct profile_table *table = &profile->self->tables[PROFILE_TABLE_CELLS];
     uint32_t *slot = profile_table_slot(profile, table, profile_hash_cell(&wanted), same_cell, &wanted);
     if (!*slot) {

@@ -229,8 +229,8 @@ static void give_number(struct sample_images *images, struct sample_image *image
                                          image->path, build_id, 0);
 }
 
-int sample_images_know(struct sample_images *images, const struct sample_image_key *key, const char *name,
-                       const void *bytes, size_t size, uint64_t lead, struct base_error *error)
+int sample_images_know(struct sample_images *images, const struct sample_image_key *key,
+                       const struct sample_image_bytes *known, struct base_error *error)
 {
     uint32_t index = sample_images_find(images, key);
     if (index == UINT32_MAX)
@@ -238,10 +238,10 @@ int sample_images_know(struct sample_images *images, const struct sample_image_k
     struct sample_image *image = &images->items[index];
     if (image->state == SAMPLE_IMAGE_OPEN)
         return BASE_OK;
-    int result = elf_image_open_memory(bytes, size, image->path, &image->elf, error);
+    int result = elf_image_open_memory(known->bytes, known->size, image->path, &image->elf, error);
     image->state = result < 0 ? SAMPLE_IMAGE_UNREADABLE : SAMPLE_IMAGE_OPEN;
-    image->lead = lead;
-    image->profile_image = profile_image(images->profile, PROFILE_IMAGE_FILE, name, "", 0);
+    image->lead = known->lead;
+    image->profile_image = profile_image(images->profile, PROFILE_IMAGE_FILE, known->name, "", 0);
     return result;
 }
 

@@ -78,11 +78,17 @@ struct elf_image *sample_image_reopen(const struct sample_image *image);
 void sample_image_visit(const struct sample_image *image,
                         void (*visit)(void *context, const struct elf_image *elf), void *context);
 
-/* Makes `bytes`, an ELF file that stays where it is, the image with this key, before any mapping with it is
- * met: what is mapped there holds the file as it lies in memory, `lead` bytes behind offset 0. The profile
- * calls it `name`. BASE_ENOMEM, BASE_EFORMAT. */
-int sample_images_know(struct sample_images *images, const struct sample_image_key *key, const char *name,
-                       const void *bytes, size_t size, uint64_t lead, struct base_error *error);
+/* An ELF file in memory, which stays where it is. What is mapped of it holds the file as it lies in memory, `lead`
+ * bytes behind offset 0. The profile calls it `name`. */
+struct sample_image_bytes {
+    const char *name;
+    const void *bytes;
+    size_t size;
+    uint64_t lead;
+};
+/* Makes it the image with this key, before any mapping with it is met. BASE_ENOMEM, BASE_EFORMAT. */
+int sample_images_know(struct sample_images *images, const struct sample_image_key *key,
+                       const struct sample_image_bytes *known, struct base_error *error);
 /* Is it known? */
 bool sample_images_knows(const struct sample_images *images, const struct sample_image_key *key);
 

@@ -53,7 +53,8 @@ void sample_stream_sample(struct sample_stream *stream, const struct perf_sample
         copy_short && sample->stack_asked >= form->stack_copy; /* else: of an older event */
     stream->samples++;
     uint16_t cpu = sample->cpu < PROFILE_NO_CPU ? (uint16_t)sample->cpu : PROFILE_NO_CPU;
-    profile_count(stream->profile, node, thread, cpu, stream->counter, stream->sample_value, 1);
+    profile_count(stream->profile, (struct profile_key){node, thread, cpu, stream->counter},
+                  stream->sample_value, 1);
     if (stream->timeline) /* what was sampled while events were still being opened is of the beginning */
         profile_timeline_add(stream->profile,
                              sample->time > stream->start_ns ? sample->time - stream->start_ns : 0, thread,

@@ -105,7 +105,8 @@ static void publish_cell(struct shared_counts *counts, struct shared_nodes *node
             continue;
         int64_t more = now - published[i];
         uint64_t samples = samples_of(counts, (enum shared_count)i, cell, more, &published[SHARED_COUNTS]);
-        profile_count(counts->profile, node, thread, PROFILE_NO_CPU, counts->counters[i], more, samples);
+        profile_count(counts->profile,
+                      (struct profile_key){node, thread, PROFILE_NO_CPU, counts->counters[i]}, more, samples);
         published[i] = now;
     }
 }

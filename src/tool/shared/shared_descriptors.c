@@ -405,8 +405,10 @@ static void publish_carried(struct publication *publication)
         if (open)
             published->rows[kept++] = row;
         else
-            profile_count(profile, it.node, row.thread, PROFILE_NO_CPU, publication->descriptors->live, -1,
-                          0);
+            profile_count(
+                profile,
+                (struct profile_key){it.node, row.thread, PROFILE_NO_CPU, publication->descriptors->live}, -1,
+                0);
     }
     published->row_count = kept;
 }
@@ -457,11 +459,15 @@ static void publish_cells(struct publication *publication)
         published->used[i] = used;
         published->live[i] = publication->live[i];
         if (node && more)
-            profile_count(descriptors->profile, node, publication->whose->thread, PROFILE_NO_CPU,
-                          descriptors->used, more, more > 0 ? (uint64_t)more : 0);
+            profile_count(
+                descriptors->profile,
+                (struct profile_key){node, publication->whose->thread, PROFILE_NO_CPU, descriptors->used},
+                more, more > 0 ? (uint64_t)more : 0);
         if (node && longer)
-            profile_count(descriptors->profile, node, publication->whose->thread, PROFILE_NO_CPU,
-                          descriptors->live, longer, longer > 0 ? (uint64_t)longer : 0);
+            profile_count(
+                descriptors->profile,
+                (struct profile_key){node, publication->whose->thread, PROFILE_NO_CPU, descriptors->live},
+                longer, longer > 0 ? (uint64_t)longer : 0);
     }
 }
 

@@ -192,8 +192,8 @@ int shared_empty_publish(const struct shared_empty *empty, struct shared_nodes *
         if (!node)
             continue;
         int64_t more = now - published->published[i];
-        profile_count(empty->profile, node, thread, PROFILE_NO_CPU, empty->counter, more,
-                      more > 0 ? (uint64_t)more / PAGE : 0);
+        profile_count(empty->profile, (struct profile_key){node, thread, PROFILE_NO_CPU, empty->counter},
+                      more, more > 0 ? (uint64_t)more / PAGE : 0);
         published->published[i] = now;
     }
     if (tree->process.level)

@@ -43,9 +43,7 @@ struct publication {
     struct shared_heap *heap;
     const struct shared_tree *tree;
     struct shared_heap_published *published;
-    uint32_t process, thread;
-    uint64_t now_ns;
-    bool final;
+    struct shared_heap_of of;
     struct shared_nodes nodes;
     struct base_map peaks; /* (node, which) -> sum over groups of threads, in peak_sums */
     int64_t *peak_sums;
@@ -91,8 +89,8 @@ static void read_cell(const struct publication *publication, const struct wire_a
     sums[PROFILE_HEAP_TEMPORARY] = blocks(publication, cell->temporary);
     sums[PROFILE_HEAP_LARGEST] = shared_tree_figure(cell->largest);
     sums[PROFILE_HEAP_MAX] = shared_tree_figure(cell->max);
-    sums[PROFILE_HEAP_AGE] = live_count && publication->now_ns > cell->live_since_ns
-                                 ? shared_tree_figure(publication->now_ns - cell->live_since_ns)
+    sums[PROFILE_HEAP_AGE] = live_count && publication->of.now_ns > cell->live_since_ns
+                                 ? shared_tree_figure(publication->of.now_ns - cell->live_since_ns)
                                  : 0;
 }
 
@@ -115,8 +113,10 @@ static bool is_maximum(int which)
 static void count_figure(const struct publication *publication, uint32_t node, int which, int64_t value,
                          uint64_t samples)
 {
-    profile_count(publication->heap->profile, node, publication->thread, PROFILE_NO_CPU,
-                  publication->heap->counters[which], value, samples);
+    profile_count(publication->heap->profile,
+                  (struct profile_key){node, publication->of.thread, PROFILE_NO_CPU,
+                                       publication->heap->counters[which]},
+                  value, samples);
 }
 
 /* Several groups of threads at one stack: each had a maximum of its own, and no more than their sum was ever
@@ -168,7 +168,7 @@ static uint64_t weight_of(const struct publication *publication, const struct wi
 {
     bool of_all = which == PROFILE_HEAP_TOTAL || which == PROFILE_HEAP_COUNT;
     bool of_live = which == PROFILE_HEAP_LIVE || which == PROFILE_HEAP_LIVE_COUNT;
-    if (!of_all && !publication->final)
+    if (!of_all && !publication->of.final)
         return 0;
     if (!publication->heap->sample_bytes && !(cell->variance && is_estimate(which)))
         return (uint64_t)(of_all    ? sums[PROFILE_HEAP_COUNT]
@@ -207,7 +207,7 @@ static void publish_cell(struct publication *publication, uint32_t number)
         return;
     read_cell(publication, cell, sums);
     publish_sums(publication, node, cell, &publication->published->cells[number], sums);
-    if (publication->final)
+    if (publication->of.final)
         publish_maxima(publication, node, sums);
 }
 
@@ -217,7 +217,7 @@ static void publish_cell(struct publication *publication, uint32_t number)
 static uint64_t unmade_changes(const struct publication *publication)
 {
     uint32_t waiting = publication->tree->process.range_waiting;
-    if (!publication->final)
+    if (!publication->of.final)
         return 0;
     return waiting < WIRE_AGENT_CHANGES ? waiting : WIRE_AGENT_CHANGES;
 }
@@ -292,31 +292,28 @@ static bool make_room(struct publication *publication)
         published->cells = more;
         published->cell_count = cells;
     }
-    publication->peak_sums = publication->final ? calloc(cells, sizeof *publication->peak_sums) : NULL;
-    return shared_nodes_begin(&publication->nodes) && (publication->peak_sums || !publication->final);
+    publication->peak_sums = publication->of.final ? calloc(cells, sizeof *publication->peak_sums) : NULL;
+    return shared_nodes_begin(&publication->nodes) && (publication->peak_sums || !publication->of.final);
 }
 
 static void publish_peak(const struct publication *publication)
 {
     const struct wire_agent_process *process = &publication->tree->process;
-    uint64_t when =
-        process->peak_ns && process->peak_ns < publication->now_ns ? process->peak_ns : publication->now_ns;
+    uint64_t when = process->peak_ns && process->peak_ns < publication->of.now_ns ? process->peak_ns
+                                                                                  : publication->of.now_ns;
     if (process->peak > 0)
-        profile_set_peak(publication->heap->profile, publication->process,
+        profile_set_peak(publication->heap->profile, publication->of.process,
                          publication->heap->counters[PROFILE_HEAP_PEAK], process->peak, when);
 }
 
 int shared_heap_publish(struct shared_heap *heap, const struct shared_tree *tree,
-                        struct shared_heap_published *published, uint32_t process, uint32_t thread,
-                        uint64_t now_ns, bool final, struct base_error *error)
+                        struct shared_heap_published *published, struct shared_heap_of of,
+                        struct base_error *error)
 {
     struct publication publication = {.heap = heap,
                                       .tree = tree,
                                       .published = published,
-                                      .process = process,
-                                      .thread = thread,
-                                      .now_ns = now_ns,
-                                      .final = final,
+                                      .of = of,
                                       .nodes = {.profile = heap->profile,
                                                 .tree = tree,
                                                 .cookies = heap->cookies,

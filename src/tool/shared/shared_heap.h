@@ -43,11 +43,17 @@ int shared_heap_init(struct shared_heap *heap, struct profile *profile, uint64_t
 /* Memory is not counted: only losses are published. */
 int shared_heap_init_idle(struct shared_heap *heap, struct profile *profile, struct base_error *error);
 
-/* Adds what a tree has more than was published. `thread` is the profile's number for all threads of the
- * process, `process` the process's, `now_ns` since the start of the recording. */
+/* Of which process, and when. */
+struct shared_heap_of {
+    uint32_t process, thread; /* the profile's numbers: the process's, and the one for all of its threads */
+    uint64_t now_ns;          /* since the start of the recording */
+    bool final;
+};
+
+/* Adds what a tree has more than was published. */
 int shared_heap_publish(struct shared_heap *heap, const struct shared_tree *tree,
-                        struct shared_heap_published *published, uint32_t process, uint32_t thread,
-                        uint64_t now_ns, bool final, struct base_error *error);
+                        struct shared_heap_published *published, struct shared_heap_of of,
+                        struct base_error *error);
 void shared_heap_published_free(struct shared_heap_published *published);
 
 #endif

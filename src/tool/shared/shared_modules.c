@@ -96,9 +96,9 @@ static void look_at_stacks(struct sample_image *image, struct wire_agent_module 
 }
 
 static bool add_module(struct shared_file *file, pid_t pid, const struct proc_mapping *mapping,
-                       struct sample_images *images, struct shared_cookies *cookies, struct base_map *rows,
-                       struct shared_stacks *stacks)
+                       const struct shared_known *known)
 {
+    struct sample_images *images = known->images;
     const struct sample_image_key key = key_of(mapping);
     uint32_t index = sample_images_find(images, &key);
     if (index == UINT32_MAX)
@@ -110,15 +110,14 @@ static bool add_module(struct shared_file *file, pid_t pid, const struct proc_ma
     struct wire_agent_module module = {
         .start = mapping->start, .end = mapping->end, .bias = mapping->start - address};
     if (image->elf)
-        look_at_stacks(image, &module, stacks);
-    module.cookie = cookie_of(cookies, image->profile_image, module.bias);
+        look_at_stacks(image, &module, known->stacks);
+    module.cookie = cookie_of(known->cookies, image->profile_image, module.bias);
     if (image->elf)
-        find_rows(file, images, index, rows, &module);
+        find_rows(file, images, index, known->rows, &module);
     return module.cookie && shared_file_module(file, &module);
 }
 
-int shared_modules(struct shared_file *file, uint32_t region, pid_t pid, struct sample_images *images,
-                   struct shared_cookies *cookies, struct base_map *rows, struct shared_stacks *stacks,
+int shared_modules(struct shared_file *file, uint32_t region, pid_t pid, const struct shared_known *known,
                    struct base_error *error)
 {
     struct proc_maps maps = {0};
@@ -127,8 +126,7 @@ int shared_modules(struct shared_file *file, uint32_t region, pid_t pid, struct 
         return result;
     shared_file_modules(file);
     for (size_t i = 0; i < maps.count && result == BASE_OK; i++)
-        if (is_image(file, images, &maps.items[i]) &&
-            !add_module(file, pid, &maps.items[i], images, cookies, rows, stacks))
+        if (is_image(file, known->images, &maps.items[i]) && !add_module(file, pid, &maps.items[i], known))
             result = base_fail(error, BASE_ENOMEM, "too many objects are mapped for the agent");
     proc_maps_free(&maps);
     if (result == BASE_OK)
@@ -151,12 +149,14 @@ void shared_modules_know(struct sample_images *images, pid_t pid, uint64_t base)
                                        .deleted = mapping->deleted};
         if (!mapping->executable || base <= mapping->start || base >= mapping->end)
             continue;
-        sample_images_know(images, &key, PROFILE_AGENT_IMAGE, agent_blob, agent_blob_size,
-                           base - mapping->start + mapping->offset, NULL);
+        const struct sample_image_bytes agent = {.name = PROFILE_AGENT_IMAGE,
+                                                 .bytes = agent_blob,
+                                                 .size = agent_blob_size,
+                                                 .lead = base - mapping->start + mapping->offset};
+        sample_images_know(images, &key, &agent, NULL);
         snprintf(path, sizeof path, "%s (deleted)", mapping->path); /* as the kernel's events have it */
         key.path = path;
-        sample_images_know(images, &key, PROFILE_AGENT_IMAGE, agent_blob, agent_blob_size,
-                           base - mapping->start + mapping->offset, NULL);
+        sample_images_know(images, &key, &agent, NULL);
     }
     proc_maps_free(&maps);
 }

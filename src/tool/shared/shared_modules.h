@@ -27,12 +27,17 @@ struct shared_stacks {
     char unwinder[256]; /* the name of the last image that has one; or "" */
 };
 
-/* Reads what `pid` has mapped and publishes it to region `region`. `stacks`: NULL where it does not
- * matter. `rows` maps images to where their rows are in this file; zero it first, base_map_free it with
- * the file. Images whose rows find no space have none: their frames end stacks, as a counted loss of the
- * agent's. BASE_ENOTFOUND: the process is gone. */
-int shared_modules(struct shared_file *file, uint32_t region, pid_t pid, struct sample_images *images,
-                   struct shared_cookies *cookies, struct base_map *rows, struct shared_stacks *stacks,
+/* What is known of images. */
+struct shared_known {
+    struct sample_images *images;
+    struct shared_cookies *cookies;
+    struct base_map *rows; /* image -> where its rows are in this file; zeroed first, freed with the file */
+    struct shared_stacks *stacks; /* NULL where it does not matter */
+};
+
+/* Reads what `pid` has mapped and publishes it to region `region`. Images whose rows find no space have none:
+ * their frames end stacks, as a counted loss of the agent's. BASE_ENOTFOUND: the process is gone. */
+int shared_modules(struct shared_file *file, uint32_t region, pid_t pid, const struct shared_known *known,
                    struct base_error *error);
 
 /* Samples of time may meet the agent's own code, which lies at `base`: its frames have rows and names like

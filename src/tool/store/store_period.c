@@ -24,7 +24,8 @@ int store_period_keep(struct profile *profile, const struct store_timeline_list 
     profile->self->tables[PROFILE_TABLE_CELLS].stale = true;
     for (size_t i = 0; i < list->count; i++) {
         const struct store_timeline_item *item = &list->items[i];
-        profile_count(profile, item->node, item->thread, item->cpu, item->counter, item->value, 1);
+        profile_count(profile, (struct profile_key){item->node, item->thread, item->cpu, item->counter},
+                      item->value, 1);
     }
     bool lost = profile->losses[WIRE_LOSS_OUT_OF_MEMORY] != losses[WIRE_LOSS_OUT_OF_MEMORY];
     memcpy(profile->losses, losses, sizeof losses); /* folded samples are counted there already */

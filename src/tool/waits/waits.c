@@ -198,7 +198,8 @@ static void publish_wait(struct waits *waits, struct sample_process *process, pi
 {
     struct sample_stacks *sampler = waits->options.sampler;
     uint32_t thread = sample_processes_thread(sampler->processes, process, tid);
-    profile_count(sampler->profile, node, thread, PROFILE_NO_CPU, waits->options.counter, (int64_t)ns,
+    profile_count(sampler->profile,
+                  (struct profile_key){node, thread, PROFILE_NO_CPU, waits->options.counter}, (int64_t)ns,
                   samples);
     waits->samples += samples;
 }

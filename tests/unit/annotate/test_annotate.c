@@ -261,8 +261,8 @@ static char *listing(const char *path, size_t size, uint64_t hot, uint64_t call,
     uint32_t elsewhere = profile_image(profile, PROFILE_IMAGE_KERNEL, "[kernel]", NULL, 0);
     uint32_t callee = profile_node(profile, caller, profile_address(profile, elsewhere, 0xffff0000), 0);
     profile_set_meta(profile, "start_time", "9999999999");
-    profile_count(profile, leaf, thread, 0, (uint16_t)counter, 75000000, 75);
-    profile_count(profile, callee, thread, 0, (uint16_t)counter, 25000000, 25);
+    profile_count(profile, (struct profile_key){leaf, thread, 0, (uint16_t)counter}, 75000000, 75);
+    profile_count(profile, (struct profile_key){callee, thread, 0, (uint16_t)counter}, 25000000, 25);
     const struct view_annotation annotation = {.function = "nest", .assembly = true, .around = 4};
     struct view_options options = {
         .view = VIEW_ANNOTATE, .annotation = &annotation, .width = 80, .ascii = ascii, .limit_percent = 1};

@@ -306,7 +306,7 @@ static void counters(void **state)
     struct seat seat;
     struct sample_profile sample = sample_profile_counted();
     uint32_t second = profile_counter(sample.profile, "alloc.bytes", "bytes", true, PROFILE_SUM);
-    profile_count(sample.profile, 1, sample.threads[0], 0, (uint16_t)second, 4096, 2);
+    profile_count(sample.profile, (struct profile_key){1, sample.threads[0], 0, (uint16_t)second}, 4096, 2);
     sit(&seat, sample);
     assert_shows(&seat, " time.cpu: ");
     press(&seat, "2c");
@@ -328,7 +328,7 @@ static void sums_of_what_was_counted(void **state)
         struct sample_profile sample = sample_profile_counted();
         uint32_t held = profile_counter(sample.profile, "heap.live", "bytes", true, PROFILE_LIVE);
         profile_set_meta(sample.profile, "complete", "1");
-        profile_count(sample.profile, 1, 1, 0, (uint16_t)held, 4096, 1);
+        profile_count(sample.profile, (struct profile_key){1, 1, 0, (uint16_t)held}, 4096, 1);
         if (lost)
             profile_lose(sample.profile, WIRE_LOSS_AGENT_INTERRUPTED, 1);
         sit(&seat, sample);

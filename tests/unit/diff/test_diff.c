@@ -421,7 +421,8 @@ static void calls_of_others(void **state)
         add(&sides, old, (const uint64_t[]){50, 30, 15, 5}, 0);
         struct profile *profile = sides.samples[sides.count - 1].profile;
         uint32_t counter = profile_counter(profile, PROFILE_CALLS, "count", true, PROFILE_SUM);
-        profile_count(profile, OF_MAIN, 1, PROFILE_NO_CPU, (uint16_t)counter, old ? 100 : 150, 1);
+        profile_count(profile, (struct profile_key){OF_MAIN, 1, PROFILE_NO_CPU, (uint16_t)counter},
+                      old ? 100 : 150, 1);
     }
     char *text = diff_of(&sides, options, NULL);
     assert_row(text, "main", "+50.0 %");

@@ -38,7 +38,9 @@ static struct profile *make_profile(uint16_t *counter)
         state = state * 6364136223846793005u + 1442695040888963407u;
         time += state >> 44; /* a millisecond at most */
         truth[i] = (struct put){time, threads[(state >> 33) % THREADS], nodes[(state >> 40) % NODES]};
-        profile_count(profile, truth[i].node, truth[i].thread, (uint16_t)(i & 1), *counter, 1000, 1);
+        profile_count(profile,
+                      (struct profile_key){truth[i].node, truth[i].thread, (uint16_t)(i & 1), *counter}, 1000,
+                      1);
         profile_timeline_add(profile, time, truth[i].thread, truth[i].node, (uint16_t)(i & 1), *counter);
     }
     return profile;

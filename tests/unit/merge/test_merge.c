@@ -93,8 +93,10 @@ static uint32_t place(struct recording *to, uint32_t kind, const char *path, con
 static void count(struct recording *to, uint32_t outer, uint32_t inner, int64_t value)
 {
     uint32_t stack[] = {outer, inner};
-    profile_count(to->profile, profile_stack(to->profile, stack, NULL, inner ? 2 : 1), to->thread, 0,
-                  to->cpu_time, value, 1);
+    profile_count(to->profile,
+                  (struct profile_key){profile_stack(to->profile, stack, NULL, inner ? 2 : 1), to->thread, 0,
+                                       to->cpu_time},
+                  value, 1);
 }
 
 /* Merges a and b, and frees them; the result has been written and read. */
@@ -274,7 +276,8 @@ static struct profile *random_recording(const char *host, uint64_t seed, const c
         for (size_t f = 0; f < depth; f++)
             stack[f] = places[next_random(&seed) % PLACES];
         uint32_t node = profile_stack(a.profile, stack, NULL, depth);
-        profile_count(a.profile, node, a.thread, (uint16_t)(i % 3), i % 4 ? a.cpu_time : other,
+        profile_count(a.profile,
+                      (struct profile_key){node, a.thread, (uint16_t)(i % 3), i % 4 ? a.cpu_time : other},
                       (int64_t)(next_random(&seed) % 1000), 1 + i % 2);
         profile_timeline_add(a.profile, (uint64_t)i, a.thread, node, 0, a.cpu_time);
         profile_add_calls(a.profile,

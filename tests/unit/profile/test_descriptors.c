@@ -27,7 +27,7 @@ static struct scene set_scene(void)
     uint32_t image = profile_image(scene.profile, PROFILE_IMAGE_FILE, "/bin/a", "01", 0);
     scene.node = profile_node(scene.profile, 0, profile_address(scene.profile, image, 0x10), 0);
     uint16_t counter = (uint16_t)profile_counter(scene.profile, "fd.live", "descriptors", true, PROFILE_LIVE);
-    profile_count(scene.profile, scene.node, thread, PROFILE_NO_CPU, counter, 2, 2);
+    profile_count(scene.profile, (struct profile_key){scene.node, thread, PROFILE_NO_CPU, counter}, 2, 2);
     return scene;
 }
 

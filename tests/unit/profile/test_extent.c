@@ -56,7 +56,9 @@ static void add_figure(struct profile *profile, size_t counter)
     if (counters[counter].kind == PROFILE_EXTENT_CALLS)
         profile_add_calls(profile, profile_edge(profile, 0, address, 1, PROFILE_CALL_ENTRY), 5);
     else
-        profile_count(profile, node, 1, 0, (uint16_t)profile_counter_named(profile, counters[counter].name),
+        profile_count(profile,
+                      (struct profile_key){node, 1, 0,
+                                           (uint16_t)profile_counter_named(profile, counters[counter].name)},
                       5, 1);
 }
 

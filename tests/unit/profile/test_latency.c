@@ -261,8 +261,10 @@ static void folding_changes_nothing(void **state)
     call(&scene, 0, 0, 100);
     for (uint32_t i = 0; i < 200; i++) {
         uint32_t address = profile_address(profile, 1, 0x1000 + i);
-        profile_count(profile, profile_node(profile, 0, address, 0), thread, PROFILE_NO_CPU, counter, 1 + i,
-                      1);
+        profile_count(
+            profile,
+            (struct profile_key){profile_node(profile, 0, address, 0), thread, PROFILE_NO_CPU, counter},
+            1 + i, 1);
     }
     assert_true(profile_folds(profile) > 0);
     call(&scene, 0, 0, 100);

@@ -100,7 +100,9 @@ static void nodes_and_cells_agree_with_an_array(void **state)
             cells[cell_count++] = cell;
         cells[c].value += i - 50;
         cells[c].samples += 2;
-        profile_count(profile, cell.node, cell.thread, (uint16_t)cell.cpu, (uint16_t)cell.counter, i - 50, 2);
+        profile_count(
+            profile, (struct profile_key){cell.node, cell.thread, (uint16_t)cell.cpu, (uint16_t)cell.counter},
+            i - 50, 2);
     }
     assert_int_equal(profile->node_count, node_count);
     assert_int_equal(profile->cell_count, cell_count);
@@ -120,8 +122,8 @@ static void sums_stop_at_the_ends(void **state)
     (void)state;
     struct profile *profile = profile_new();
     uint16_t counter = (uint16_t)profile_counter(profile, "a", "ns", false, PROFILE_SUM);
-    profile_count(profile, 0, 0, PROFILE_NO_CPU, counter, INT64_MAX, UINT64_MAX);
-    profile_count(profile, 0, 0, PROFILE_NO_CPU, counter, 1, 1);
+    profile_count(profile, (struct profile_key){0, 0, PROFILE_NO_CPU, counter}, INT64_MAX, UINT64_MAX);
+    profile_count(profile, (struct profile_key){0, 0, PROFILE_NO_CPU, counter}, 1, 1);
     assert_true(profile->cells[0].value == INT64_MAX && profile->cells[0].samples == UINT64_MAX);
     profile_lose(profile, WIRE_LOSS_RING_FULL, UINT64_MAX);
     profile_lose(profile, WIRE_LOSS_RING_FULL, 1);
@@ -216,7 +218,8 @@ static void folding_loses_no_figure(void **state)
                cpu = tree.random >> 51 & 1;
         uint32_t node = profile_stack(profile, stack, NULL, depth);
         assert_true(node != 0);
-        profile_count(profile, node, tree.threads[thread], (uint16_t)cpu, tree.counter, i, 1);
+        profile_count(profile, (struct profile_key){node, tree.threads[thread], (uint16_t)cpu, tree.counter},
+                      i, 1);
         expected.value += i, expected.samples++, expected.by_thread[tree.threads[thread]]++,
             expected.by_cpu[cpu]++;
         bool folded = profile->nodes[node].address == profile->folded_address && profile->folded_address;
@@ -244,11 +247,15 @@ static void equal_heat_folds_a_quarter(void **state)
     struct tree tree = new_tree(1001);
     struct profile *profile = tree.profile;
     uint32_t hot[3] = {tree.addresses[0], tree.addresses[1], tree.addresses[2]};
-    profile_count(profile, profile_stack(profile, hot, NULL, 3), tree.threads[0], 0, tree.counter, 1, 100000);
+    profile_count(
+        profile, (struct profile_key){profile_stack(profile, hot, NULL, 3), tree.threads[0], 0, tree.counter},
+        1, 100000);
     for (uint32_t i = 0; profile_folds(profile) == 0; i++) {
         uint32_t stack[2] = {tree.addresses[3 + i / 280], tree.addresses[10 + i % 280]};
-        profile_count(profile, profile_stack(profile, stack, NULL, 2), tree.threads[0], 0, tree.counter, 1,
-                      1);
+        profile_count(
+            profile,
+            (struct profile_key){profile_stack(profile, stack, NULL, 2), tree.threads[0], 0, tree.counter}, 1,
+            1);
     }
     assert_in_range(profile->live_nodes, 700, 760);
     assert_true(node_is_stack(profile, profile_stack(profile, hot, NULL, 3), hot, 3));
@@ -267,7 +274,7 @@ static void what_cannot_fold_stays(void **state)
         stack[i] = tree.addresses[i];
     uint32_t node = profile_stack(profile, stack, NULL, 140);
     assert_true(node && profile->nodes[node].address == profile->folded_address);
-    profile_count(profile, node, tree.threads[0], 0, tree.counter, 5, 1);
+    profile_count(profile, (struct profile_key){node, tree.threads[0], 0, tree.counter}, 5, 1);
     assert_int_equal(profile->losses[WIRE_LOSS_FOLDED], 1);
     assert_int_equal(profile_folds(profile), 0);
     assert_int_equal(profile->live_nodes, 101);
@@ -281,7 +288,7 @@ static void check_finds_what_is_wrong(void **state)
     struct tree tree = new_tree(100);
     struct profile *profile = tree.profile;
     uint32_t node = profile_stack(profile, tree.addresses, NULL, 3);
-    profile_count(profile, node, 1, 0, tree.counter, 1, 1);
+    profile_count(profile, (struct profile_key){node, 1, 0, tree.counter}, 1, 1);
     assert_int_equal(profile_check(profile, NULL), BASE_OK);
     profile->nodes[1].parent = node; /* a cycle */
     assert_int_equal(profile_check(profile, NULL), BASE_EFORMAT);

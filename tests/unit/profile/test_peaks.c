@@ -49,7 +49,9 @@ static int64_t cell_of(const struct profile *profile, uint32_t node, enum profil
 
 static void count(const struct scene *scene, uint32_t node, enum profile_heap which, int64_t value)
 {
-    profile_count(scene->profile, node, scene->thread, PROFILE_NO_CPU, counter_of(scene, which), value, 1);
+    profile_count(scene->profile,
+                  (struct profile_key){node, scene->thread, PROFILE_NO_CPU, counter_of(scene, which)}, value,
+                  1);
 }
 
 static void the_larger_stays(void **state)

@@ -205,8 +205,10 @@ static void views_agree_with_naive_figures(void **state)
         uint32_t stack[DEEPEST];
         size_t depth = random_stack(&world, stack);
         bool exact = i % 3 == 0;
-        profile_count(world.profile, node_of(&world, stack, depth), world.threads[i % 2], (uint16_t)(i % 2),
-                      world.counters[exact], i, 1);
+        profile_count(world.profile,
+                      (struct profile_key){node_of(&world, stack, depth), world.threads[i % 2],
+                                           (uint16_t)(i % 2), world.counters[exact]},
+                      i, 1);
         add_naively(&check, stack, depth, exact, i);
         check.samples += !exact;
         expected[exact] += (uint64_t)i;
@@ -268,7 +270,7 @@ static void the_timeline_follows_folding(void **state)
         size_t depth = random_stack(&world, stack);
         uint32_t node = node_of(&world, stack, depth), thread = world.threads[i % 2];
         uint16_t cpu = i % 5 ? (uint16_t)(i % 5) : PROFILE_NO_CPU;
-        profile_count(profile, node, thread, cpu, world.counters[0], 1, 1);
+        profile_count(profile, (struct profile_key){node, thread, cpu, world.counters[0]}, 1, 1);
         profile_timeline_add(profile, i % 50 == 49 ? (i - 3) * 1000 : i * 1000, thread, node, cpu,
                              world.counters[0]);
         if (i % 7000 == 0)
@@ -299,7 +301,8 @@ static void a_list_is_in_order_of_time_with_figures(void **state)
     uint32_t node = profile_stack(profile, world.addresses, NULL, 1);
     enum { COUNT = 20000 };
     for (uint32_t i = 0; i < COUNT; i++) {
-        profile_count(profile, node, world.threads[i % 2], 3, world.counters[0], i % 2 ? 2500 : 1000, 1);
+        profile_count(profile, (struct profile_key){node, world.threads[i % 2], 3, world.counters[0]},
+                      i % 2 ? 2500 : 1000, 1);
         profile_timeline_add(profile, (COUNT - i) * 10, world.threads[i % 2], node, 3, world.counters[0]);
     }
     struct store *store;
@@ -328,7 +331,8 @@ static void figures_of_nonsense_are_none(void **state)
     struct world world = new_world();
     struct store_timeline_list list;
     uint32_t node = profile_stack(world.profile, world.addresses, NULL, 1);
-    profile_count(world.profile, node, world.threads[0], 3, world.counters[0], INT64_MIN, UINT64_MAX);
+    profile_count(world.profile, (struct profile_key){node, world.threads[0], 3, world.counters[0]},
+                  INT64_MIN, UINT64_MAX);
     profile_timeline_add(world.profile, 5, world.threads[0], node, 3, world.counters[0]);
     struct store *store;
     assert_int_equal(store_create(path, &store, NULL), BASE_OK);
@@ -361,8 +365,8 @@ static void a_period_is_all_that_is_left(void **state)
         uint32_t stack[DEEPEST];
         size_t depth = random_stack(&world, stack);
         uint32_t node = node_of(&world, stack, depth);
-        profile_count(profile, node, world.threads[i % 2], 0, world.counters[0], 7, 1);
-        profile_count(profile, node, world.threads[0], 0, world.counters[1], 1, 1);
+        profile_count(profile, (struct profile_key){node, world.threads[i % 2], 0, world.counters[0]}, 7, 1);
+        profile_count(profile, (struct profile_key){node, world.threads[0], 0, world.counters[1]}, 1, 1);
         profile_timeline_add(profile, i, world.threads[i % 2], node, 0, world.counters[0]);
     }
     struct store *store;
@@ -471,8 +475,10 @@ static void each_flush_makes_the_file_the_model(void **state)
         for (int i = 0; i < 10 + round * 20; i++) {
             uint32_t stack[DEEPEST];
             size_t depth = random_stack(&world, stack);
-            profile_count(world.profile, node_of(&world, stack, depth), world.threads[i % 2],
-                          i % 3 ? (uint16_t)i : PROFILE_NO_CPU, world.counters[0], -i, 1);
+            profile_count(world.profile,
+                          (struct profile_key){node_of(&world, stack, depth), world.threads[i % 2],
+                                               i % 3 ? (uint16_t)i : PROFILE_NO_CPU, world.counters[0]},
+                          -i, 1);
         }
         char name[16];
         snprintf(name, sizeof name, "t%d", round);
@@ -495,7 +501,7 @@ static void a_flush_writes_what_changed(void **state)
     sqlite3 *db;
     assert_int_equal(store_create(path, &store, NULL), BASE_OK);
     for (uint32_t i = 0; i < 100; i++)
-        profile_count(world.profile, node_of(&world, &i, 1), 1, 0, 1, 1, 1);
+        profile_count(world.profile, (struct profile_key){node_of(&world, &i, 1), 1, 0, 1}, 1, 1);
     assert_int_equal(store_flush(store, world.profile, NULL), BASE_OK);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "UPDATE data_cells SET value = 99; UPDATE data_nodes SET flags = 99",
@@ -503,7 +509,7 @@ static void a_flush_writes_what_changed(void **state)
                      0);
     sqlite3_close(db);
     uint32_t changed = 41;
-    profile_count(world.profile, node_of(&world, &changed, 1), 1, 0, 1, 1, 1);
+    profile_count(world.profile, (struct profile_key){node_of(&world, &changed, 1), 1, 0, 1}, 1, 1);
     assert_int_equal(store_flush(store, world.profile, NULL), BASE_OK);
     assert_int_equal(ask_number("SELECT count(*) FROM data_cells WHERE value <> 99"), 1);
     assert_int_equal(ask_number("SELECT id FROM data_cells WHERE value = 2"), 42);

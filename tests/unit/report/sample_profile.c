@@ -57,7 +57,8 @@ void sample_profile_count_flags(struct sample_profile *sample, size_t thread, ui
     while (stack[depth])
         depth++;
     uint32_t leaf = profile_stack(sample->profile, stack, flags, depth);
-    profile_count(sample->profile, leaf, sample->threads[thread], (uint16_t)thread, sample->counter,
+    profile_count(sample->profile,
+                  (struct profile_key){leaf, sample->threads[thread], (uint16_t)thread, sample->counter},
                   (int64_t)samples * PERIOD, samples);
 }
 

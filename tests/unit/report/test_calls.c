@@ -440,7 +440,7 @@ static void refused(void **state)
     assert_int_equal(report_print(s.profile, &options, &out, &error), BASE_EUSAGE);
     assert_non_null(strstr(error.text, "--edges"));
     uint32_t heap = profile_counter(s.profile, "heap", "bytes", true, PROFILE_SUM);
-    profile_count(s.profile, 1, s.threads[0], 0, (uint16_t)heap, 100, 1);
+    profile_count(s.profile, (struct profile_key){1, s.threads[0], 0, (uint16_t)heap}, 100, 1);
     options = (struct view_options){.view = VIEW_CANDIDATES, .counter = "heap"};
     base_error_clear(&error);
     assert_int_equal(report_print(s.profile, &options, &out, &error), BASE_EUSAGE);
@@ -508,8 +508,11 @@ static void values_stop_at_the_ends(void **state)
         for (int which = 0; which < PROFILE_HEAP_COUNTERS; which++) {
             uint16_t counter = (uint16_t)profile_heap_counter(s.profile, (enum profile_heap)which, true);
             for (uint32_t node = 0; node < 4; node++)
-                profile_count(s.profile, profile_stack(s.profile, stack + node % 2, NULL, 2 - node % 2),
-                              s.threads[node / 2], 0, counter, sign * INT64_MAX, UINT64_MAX);
+                profile_count(
+                    s.profile,
+                    (struct profile_key){profile_stack(s.profile, stack + node % 2, NULL, 2 - node % 2),
+                                         s.threads[node / 2], 0, counter},
+                    sign * INT64_MAX, UINT64_MAX);
         }
         static const enum view_kind views[] = {VIEW_FLAT,  VIEW_GRAPH, VIEW_TREE,
                                                VIEW_PATHS, VIEW_LEAKS, VIEW_PEAK};
@@ -560,8 +563,9 @@ static void without_time_no_cost_is_said(void **state)
     struct sample_profile s = sample_profile_new();
     uint32_t work = sample_profile_function(&s, s.program, "work", 0x100, NULL, 0);
     uint16_t counter = (uint16_t)profile_heap_counter(s.profile, PROFILE_HEAP_TOTAL, false);
-    profile_count(s.profile, profile_stack(s.profile, &work, NULL, 1), s.threads[0], 0, counter, 1 << 20,
-                  500);
+    profile_count(s.profile,
+                  (struct profile_key){profile_stack(s.profile, &work, NULL, 1), s.threads[0], 0, counter},
+                  1 << 20, 500);
     profile_set_meta(s.profile, "agent_memory", "1048576");
     profile_set_meta(s.profile, "overhead_stub_samples", "0");
     char *text = sample_profile_report(s.profile, &(struct view_options){.counter = "heap.total"});

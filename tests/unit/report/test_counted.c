@@ -34,7 +34,7 @@ static int tear_down(void **state)
 static void count(const char *name, const char *unit, int64_t value)
 {
     uint16_t counter = (uint16_t)profile_counter(profile, name, unit, true, PROFILE_SUM);
-    profile_count(profile, node, thread, PROFILE_NO_CPU, counter, value, 1);
+    profile_count(profile, (struct profile_key){node, thread, PROFILE_NO_CPU, counter}, value, 1);
 }
 
 static void says(const char *throws, const char *maps)
@@ -117,7 +117,7 @@ static void test_the_largest(void **state)
     count("throw.count", "exceptions", INT64_MAX);
     uint32_t other = profile_thread(profile, profile_process(profile, 8, 0), 0);
     uint16_t counter = (uint16_t)profile_counter_named(profile, "throw.count");
-    profile_count(profile, node, other, PROFILE_NO_CPU, counter, 5, 1);
+    profile_count(profile, (struct profile_key){node, other, PROFILE_NO_CPU, counter}, 5, 1);
     struct base_text text = {0};
     report_counted_throws(&text, profile);
     assert_string_equal(base_text_string(&text), "9.2 E exceptions thrown");

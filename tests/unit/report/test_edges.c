@@ -191,8 +191,8 @@ static uint16_t add_counter(struct sample_profile *sample, const char *name, con
     uint16_t counter = (uint16_t)profile_counter(sample->profile, name, unit, exact, combine);
     uint32_t parent = profile_node(sample->profile, 0, outer, 0),
              child = profile_node(sample->profile, parent, inner, 0);
-    profile_count(sample->profile, parent, sample->threads[0], 0, counter, first, 1);
-    profile_count(sample->profile, child, sample->threads[0], 0, counter, second, 1);
+    profile_count(sample->profile, (struct profile_key){parent, sample->threads[0], 0, counter}, first, 1);
+    profile_count(sample->profile, (struct profile_key){child, sample->threads[0], 0, counter}, second, 1);
     return counter;
 }
 
@@ -238,10 +238,14 @@ static void unequal_weights(void **state)
     struct sample_profile sample = sample_profile_new();
     uint32_t early = sample_profile_function(&sample, sample.program, "early", 0x100, "a.c", 1);
     uint32_t late = sample_profile_function(&sample, sample.program, "late", 0x200, "a.c", 2);
-    profile_count(sample.profile, profile_node(sample.profile, 0, early, 0), sample.threads[0], 0,
-                  sample.counter, 1000, 1000);
-    profile_count(sample.profile, profile_node(sample.profile, 0, late, 0), sample.threads[0], 0,
-                  sample.counter, 1000, 100);
+    profile_count(
+        sample.profile,
+        (struct profile_key){profile_node(sample.profile, 0, early, 0), sample.threads[0], 0, sample.counter},
+        1000, 1000);
+    profile_count(
+        sample.profile,
+        (struct profile_key){profile_node(sample.profile, 0, late, 0), sample.threads[0], 0, sample.counter},
+        1000, 100);
     char *text = sample_profile_report(sample.profile, &(struct view_options){.width = 80});
     expect_in(text, "any share is within 5.1 points");
     expect_in(text, "  50.0 ±5.1 %  50.0 ±5.1 %    1,000  early");
@@ -260,8 +264,8 @@ static void places_without_names(void **state)
     SAMPLE(&sample, 0, 10, folded);
     if (nowhere)
         SAMPLE(&sample, 0, 20, nowhere);
-    profile_count(sample.profile, 0, sample.threads[0], PROFILE_NO_CPU, sample.counter, 30 * 1001001,
-                  30); /* no stack */
+    profile_count(sample.profile, (struct profile_key){0, sample.threads[0], PROFILE_NO_CPU, sample.counter},
+                  30 * 1001001, 30); /* no stack */
     char *text = sample_profile_report(sample.profile, &(struct view_options){.width = 80});
     expect_in(text, "  (folded)   (folded)\n");
     expect_in(text, "  [unknown]\n");

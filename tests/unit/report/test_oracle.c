@@ -53,8 +53,8 @@ static void add_stack(struct random_profile *random, uint64_t *seed)
     uint32_t thread = random->threads[random_below(seed, 4)];
     uint16_t counter = random_below(seed, 4) ? random->sample.counter : random->other;
     uint64_t samples = 1 + random_below(seed, 50);
-    profile_count(profile, leaf, thread, (uint16_t)random_below(seed, 3), counter, (int64_t)samples * 1000,
-                  samples);
+    profile_count(profile, (struct profile_key){leaf, thread, (uint16_t)random_below(seed, 3), counter},
+                  (int64_t)samples * 1000, samples);
 }
 
 static struct random_profile make(uint64_t seed)

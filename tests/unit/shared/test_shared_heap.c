@@ -96,9 +96,8 @@ static void publish(struct scene *scene, uint64_t now, bool final)
 {
     struct shared_tree tree;
     assert_int_equal(shared_file_read(&scene->file, 0, &tree, NULL), BASE_OK);
-    assert_int_equal(shared_heap_publish(&scene->heap, &tree, &scene->published, scene->process,
-                                         scene->thread, now, final, NULL),
-                     BASE_OK);
+    const struct shared_heap_of of = {scene->process, scene->thread, now, final};
+    assert_int_equal(shared_heap_publish(&scene->heap, &tree, &scene->published, of, NULL), BASE_OK);
     shared_tree_free(&tree);
     assert_int_equal(profile_check(scene->profile, NULL), BASE_OK);
 }

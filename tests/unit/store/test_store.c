@@ -54,7 +54,8 @@ static void add_samples(struct world *world, int count)
         for (size_t level = 0; level < depth; level++)
             stack[level] = world->addresses[base_hash(world->random + level * 7919) % (level < 3 ? 4 : 400)];
         uint32_t node = profile_stack(world->profile, stack, NULL, depth);
-        profile_count(world->profile, node, world->thread, (uint16_t)(i % 3), world->counter, 1000, 1);
+        profile_count(world->profile,
+                      (struct profile_key){node, world->thread, (uint16_t)(i % 3), world->counter}, 1000, 1);
         world->samples++;
     }
 }
@@ -154,7 +155,7 @@ static void timeline_survives_folding(void **state)
         uint32_t stack[3] = {world.addresses[0], world.addresses[world.random % 40],
                              world.addresses[world.random >> 32 & 255]};
         uint32_t node = profile_stack(world.profile, stack, NULL, 3);
-        profile_count(world.profile, node, world.thread, 0, world.counter, 1, 1);
+        profile_count(world.profile, (struct profile_key){node, world.thread, 0, world.counter}, 1, 1);
         profile_timeline_add(world.profile, i * 1000, world.thread, node, 0, world.counter);
     }
     assert_true(profile_folds(world.profile) > 0);
@@ -176,7 +177,7 @@ static void write_timeline(void)
     assert_int_equal(store_create(path, &store, NULL), BASE_OK);
     for (uint64_t i = 0; i < 8000; i++) {
         uint32_t node = profile_node(world.profile, 0, world.addresses[base_hash(i) % 40], 0);
-        profile_count(world.profile, node, world.thread, 0, world.counter, 1, 1);
+        profile_count(world.profile, (struct profile_key){node, world.thread, 0, world.counter}, 1, 1);
         profile_timeline_add(world.profile, base_hash(i) >> 20, world.thread, node, 0, world.counter);
         if (i % 500 == 499)
             assert_int_equal(store_flush(store, world.profile, NULL), BASE_OK);

@@ -177,7 +177,10 @@ static void flood(const struct fixture *fixture, uint32_t node)
     for (uint64_t i = 1; !profile->nodes[node].address || profile->nodes[node].address == before; i++) {
         assert_in_range(i, 1, 10000);
         address = profile_address(profile, image, i);
-        profile_count(profile, profile_stack(profile, &address, &flags, 1), 0, PROFILE_NO_CPU, other, 1, 100);
+        profile_count(
+            profile,
+            (struct profile_key){profile_stack(profile, &address, &flags, 1), 0, PROFILE_NO_CPU, other}, 1,
+            100);
     }
     assert_true(profile_folds(profile) > 0);
 }
