@@ -179,7 +179,7 @@ static void follow_branch(struct maker *maker, struct code_block *block, uint32_
 
 static const struct code_switch *table_of(const struct maker *maker, size_t number)
 {
-    size_t at = base_search_count(maker->jumps, maker->table_count, sizeof *maker->jumps, 0, number, false);
+    size_t at = base_search_number(maker->jumps, maker->table_count, number);
     return at < maker->table_count && maker->jumps[at] == number ? &maker->tables[at] : NULL;
 }
 

@@ -240,7 +240,7 @@ static int list_slots(const struct space_images *set, struct space_image *image)
 
 size_t space_image_slot(const struct space_image *image, uint64_t slot)
 {
-    size_t at = base_search_count(image->slots, image->slot_count, sizeof slot, 0, slot, false);
+    size_t at = base_search_number(image->slots, image->slot_count, slot);
     return at < image->slot_count && image->slots[at] == slot ? at : SIZE_MAX;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_search.h"
 #include "elf_export.h"
 #include "symbol.h"
 #include "wire_loss.h"
@@ -44,15 +45,8 @@ static uint32_t address_in(const struct publishing *publishing, const struct spa
 /* Objects are in the order of their words. */
 static const struct space_object *object_of_word(const struct space *space, uint32_t word)
 {
-    size_t low = 0, high = space->object_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (space->objects[middle].base <= word)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low ? &space->objects[low - 1] : NULL;
+    size_t count = base_search_up_to(space->objects, space->object_count, base, word);
+    return count ? &space->objects[count - 1] : NULL;
 }
 
 /* --- edges --- */

@@ -5,18 +5,11 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_search.h"
 
 size_t trace_stop_index(const struct trace_stop *stop, pid_t tid)
 {
-    size_t low = 0, high = stop->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (stop->threads[middle].tid < tid)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return base_search_below(stop->threads, stop->count, tid, (uint64_t)tid);
 }
 
 struct trace_stop_thread *trace_stop_find(const struct trace_stop *stop, pid_t tid)

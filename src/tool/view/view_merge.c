@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_search.h"
 
 /* --- branches --- */
 
@@ -128,15 +129,7 @@ static void merge_places(struct view_merge *merge)
 
 size_t view_merge_places(const struct view_merge *merge, uint32_t branch)
 {
-    size_t low = 0, high = merge->place_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (merge->places[middle].branch < branch)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return base_search_below(merge->places, merge->place_count, branch, branch);
 }
 
 /* --- order --- */

@@ -55,11 +55,37 @@ static void it_agrees_with_counting(void **state)
     }
 }
 
+/* Neighbours are not read as the upper half of a number. */
+static void narrow_numbers_are_numbers(void **state)
+{
+    (void)state;
+    struct {
+        char first;
+        uint32_t key;
+        int32_t tid;
+    } items[] = {{1, 3, 0}, {1, 3, 5}, {1, UINT32_MAX - 1, 6}, {1, UINT32_MAX, INT32_MAX}};
+    const uint32_t narrow[] = {2, 4, 4, UINT32_MAX};
+    const uint64_t wide[] = {2, 1ull << 32, UINT64_MAX};
+    assert_int_equal(base_search_below(items, 4, key, 3), 0);
+    assert_int_equal(base_search_up_to(items, 4, key, 3), 2);
+    assert_int_equal(base_search_below(items, 4, key, UINT32_MAX), 3);
+    assert_int_equal(base_search_up_to(items, 4, key, 1ull << 32), 4);
+    assert_int_equal(base_search_below(items, 4, tid, 6), 2);
+    assert_int_equal(base_search_up_to(items, 4, tid, INT32_MAX), 4);
+    assert_int_equal(base_search_number(narrow, 4, 2), 0);
+    assert_int_equal(base_search_number(narrow, 4, 4), 1);
+    assert_int_equal(base_search_number(narrow, 4, 5), 3);
+    assert_int_equal(base_search_number(narrow, 4, UINT32_MAX), 3);
+    assert_int_equal(base_search_number(wide, 3, 1ull << 32), 1);
+    assert_int_equal(base_search_number(wide, 3, UINT64_MAX), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_below_in_nothing),
         cmocka_unit_test(it_agrees_with_counting),
+        cmocka_unit_test(narrow_numbers_are_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

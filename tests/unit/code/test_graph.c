@@ -98,6 +98,19 @@ static const uint8_t words[] = {
 };
 static const uint8_t words_table[] = {0x0c, 0x05, 0, 0, 0, 0, 0, 0, 0x0e, 0x05, 0, 0, 0, 0, 0, 0};
 
+static const uint8_t twice[] = {
+    0x83, 0xff, 0x01,                         /* 500: cmp $1,%edi */
+    0x77, 0x15,                               /* 503: ja 51a */
+    0xff, 0x24, 0xfd, 0x80, 0x01, 0x00, 0x00, /* 505: jmp *0x180(,%rdi,8) */
+    0x83, 0xfe, 0x01,                         /* 50c: cmp $1,%esi */
+    0x77, 0x09,                               /* 50f: ja 51a */
+    0xff, 0x24, 0xf5, 0x90, 0x01, 0x00, 0x00, /* 511: jmp *0x190(,%rsi,8) */
+    0xff, 0xc0,                               /* 518: inc %eax */
+    0xc3,                                     /* 51a: ret */
+};
+static const uint8_t twice_tables[] = {0x0c, 0x05, 0, 0, 0, 0, 0, 0, 0x1a, 0x05, 0, 0, 0, 0, 0, 0,
+                                       0x18, 0x05, 0, 0, 0, 0, 0, 0, 0x1a, 0x05, 0, 0, 0, 0, 0, 0};
+
 static const uint8_t tail[] = {
     0x48, 0x8b, 0x47, 0x18, /* 600: mov 0x18(%rdi),%rax */
     0xff, 0xe0,             /* 604: jmp *%rax */
@@ -158,6 +171,8 @@ static const struct piece pieces[] = {
      .blocks = "400>1,2,3 406>1,2,3 40f>1,2,3 418>", .loops = "1!@1<1,2 1@2<1 2@2<2"},
     {"a table of addresses", CODE(words), WITH_TABLE(words_table), .start = 0x500,
      .blocks = "500>1,3 505>2,3 50c>3 50e>", .loops = ""},
+    {"two tables of addresses", CODE(twice), WITH_TABLE(twice_tables), .start = 0x500,
+     .blocks = "500>1,5 505>2,5 50c>3,5 511>4,5 518>5 51a>", .loops = ""},
     {"a tail call goes nowhere, though something lies open", CODE(tail), .start = 0x600,
      .blocks = "600> 606>1", .loops = "1@1<1"},
     {"padding that is run, behind a branch", CODE(padded), .start = 0x700,
