@@ -53,6 +53,28 @@ def come_and_go(context, process, pid, source, rounds=None):
     return found
 
 
+@tap.case
+def attach_while_it_execs(context):
+    """A process that runs one image after another: each that begins after tally has is counted whole, and none fails an attach."""
+    for number in range(2 * ROUNDS):
+        with open(context.path("output"), "wb") as output:
+            process = tally.start(context, [context.program("calls_process"), "exec", "600"], stdout=output)
+        time.sleep(0.01 + number % 7 * 0.003)
+        path = context.path(f"profile{number}")
+        result = tally.run(context, [context.tally, "record", *calls.options(), "-o", path, "-p", str(process.pid)])
+        process.wait(timeout=60)
+        if not context.equal((process.returncode, result.status), (0, 0), f"status of the program and of tally ({result.text()})"):
+            return
+        with open(context.path("output"), encoding="utf-8") as output:
+            printed = output.read()
+        # the image with COUNT still to come calls process_leaf 100 + COUNT times; the last ones are counted, but the first of them in part
+        leaves = sorted(row[4] for row in calls.truths(printed) if row[1:3] == ("process_work", "process_leaf"))
+        counted = dict(tally.Profile(context, path).rows("select callee, sum(calls) from edges group by 1"))
+        images = counted.get("process_work", 0)
+        context.check(images > 0 and sum(leaves[:images]) <= counted["process_leaf"] <= sum(leaves[:images + 1]),
+                      f"calls that were counted: {counted}, of images that make {leaves[:images + 1][-3:]}")
+
+
 def does_not_grow(context, before, counts):
     """What must stay stays once: the second and the last visit leave the same."""
     if len(counts) > 2:

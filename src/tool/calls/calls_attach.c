@@ -101,6 +101,10 @@ int calls_attach(struct calls *calls, pid_t pid, struct base_error *error)
     struct trace_cost cost;
     if (helper_trace_cost(&calls->session.helper, pid, &cost, NULL) == BASE_OK)
         calls->attach_ns += cost.stopped_ns;
+    if (result == BASE_ENOTFOUND && helper_trace_runs_another(&calls->session.helper, pid)) {
+        base_error_clear(error); /* the event counts the new image from its first instruction */
+        return BASE_OK;
+    }
     if (result < 0) {
         calls_members_leave(calls, space, true);
         helper_trace_leave(&calls->session.helper, pid, NULL);

@@ -2,14 +2,19 @@
 #include "helper_trace.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base_clock.h"
 #include "helper_request.h"
 #include "helper_wire.h"
 #include "trace_inject.h"
+
+#define MILLISECOND  UINT64_C(1000000)
+#define IMAGE_END_NS (1000 * MILLISECOND)
 
 /* A request that is answered by its code alone. */
 static int request_code(struct helper *helper, enum helper_command command, pid_t pid, uint64_t first,
@@ -34,9 +39,32 @@ int helper_trace_follow(struct helper *helper, pid_t pid, struct base_error *err
     return request_code(helper, HELPER_FOLLOW, pid, 0, 0, error);
 }
 
-static bool is_replaced_by(const struct trace_event *event, pid_t pid)
+/* The event in the queue by which the image of the process ended; NULL: there is none. */
+static const struct trace_event *find_image_end(const struct helper *helper, pid_t pid)
 {
-    return event->pid == pid && (event->kind == TRACE_EXEC || event->kind == TRACE_END);
+    for (size_t i = helper->event_first; i < helper->event_count; i++) {
+        const struct trace_event *event = &helper->events[i];
+        if (event->pid == pid && (event->kind == TRACE_EXEC || event->kind == TRACE_END))
+            return event;
+    }
+    return NULL;
+}
+
+bool helper_trace_runs_another(struct helper *helper, pid_t pid)
+{
+    /* The threads of the old image end a moment before the new one begins. */
+    const uint64_t began = base_clock_now();
+    const struct trace_event *end;
+    while (!(end = find_image_end(helper, pid)) && base_clock_now() - began < IMAGE_END_NS) {
+        struct pollfd socket = {.fd = helper->socket, .events = POLLIN};
+        struct helper_reply reply;
+        if (poll(&socket, 1, IMAGE_END_NS / MILLISECOND) <= 0)
+            continue;
+        if (helper_request_receive(helper, &reply, NULL) < 0)
+            return false;
+        helper_request_free(&reply); /* it is no answer to a request */
+    }
+    return end && end->kind == TRACE_EXEC;
 }
 
 int helper_trace_leave(struct helper *helper, pid_t pid, struct base_error *error)
@@ -115,9 +143,8 @@ int helper_trace_hold(struct helper *helper, pid_t pid, struct helper_stopped *r
     int code = helper_request_values(helper, &message, NULL, error);
     if (code < 0)
         return code;
-    for (size_t i = helper->event_first; i < helper->event_count; i++)
-        if (is_replaced_by(&helper->events[i], pid))
-            return base_fail(error, BASE_ENOTFOUND, "process %d runs another image, or has ended", pid);
+    if (find_image_end(helper, pid))
+        return base_fail(error, BASE_ENOTFOUND, "process %d runs another image, or has ended", pid);
     helper_request_stopped(&message, result);
     return code;
 }

@@ -55,6 +55,10 @@
  * still being left) is accepted. Errors as of trace_stop_begin. */
 int helper_trace_follow(struct helper *helper, pid_t pid, struct base_error *error);
 
+/* For a process whose image was not found any more: does it run another one (and did not end)? Waits for the
+ * event that says so, a second at most; helper_trace_next returns it then. */
+bool helper_trace_runs_another(struct helper *helper, pid_t pid);
+
 /* Detaches the process, held or not; a thread asleep in the kernel is detached when it wakes. Children stay
  * followed, and no further event reports `pid`. */
 int helper_trace_leave(struct helper *helper, pid_t pid, struct base_error *error);
