@@ -263,7 +263,7 @@ static void close_others(int socket)
 }
 
 /* The helper gives up the terminal's signals, tally's descriptors and tally's working directory. */
-static void daemonize(int *socket)
+static void daemonize_helper(int *socket)
 {
     sigset_t all;
     sigfillset(&all);
@@ -317,7 +317,7 @@ static void drain_stops(struct helper_server *server)
 _Noreturn void helper_serve(int socket)
 {
     struct loop loop = {0};
-    daemonize(&socket);
+    daemonize_helper(&socket);
     begin_loop(&loop, socket);
     while (run_once(&loop))
         ;
