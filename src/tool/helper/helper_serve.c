@@ -160,8 +160,8 @@ static bool take_stops(struct helper_server *server, struct helper_wait *wait)
         pid_t tid = helper_wait_next(wait, &status);
         if (tid <= 0)
             return false;
-        if (trace_stop_take(&server->once.stop, tid, status) == BASE_ENOTFOUND)
-            trace_follow_take(&server->follow, tid, status);
+        if (trace_stop_handle_status(&server->once.stop, tid, status) == BASE_ENOTFOUND)
+            trace_follow_handle_status(&server->follow, tid, status);
         helper_wait_expect(wait, WIFSTOPPED(status) ? tid : tid + 1);
         helper_wait_expect(wait, server->follow.expected);
     }

@@ -194,7 +194,7 @@ static int let_run(struct loader_leaving *leaving, int attempt)
     if (leaving->held)
         helper_trace_release(helper, access->pid, NULL, NULL);
     else
-        loader_go(access, false);
+        loader_resume(access, false);
     nanosleep(&moment, NULL);
     if (!leaving->held)
         return loader_stop(access, helper, access->pid, false, leaving->error);
@@ -317,7 +317,7 @@ static int leave_process(struct loader_leaving *leaving, struct helper *helper, 
     int result = loader_stop(&leaving->access, helper, pid, leaving->held, leaving->error);
     if (result == BASE_OK)
         result = leave_stopped(leaving);
-    loader_go(&leaving->access, leaving->held);
+    loader_resume(&leaving->access, leaving->held);
     free(leaving->ours.items);
     free(leaving->first.items);
     free(leaving->last.items);

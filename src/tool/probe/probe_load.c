@@ -278,7 +278,7 @@ static int prepare_load(void *context, struct loader_agent *agent, struct base_e
         group->file.file = -1;
         return result;
     }
-    shared_file_take(&group->file, loading->pid, proc_target_stat(loading->pid, PROC_TARGET_STARTED));
+    shared_file_claim_region(&group->file, loading->pid, proc_target_stat(loading->pid, PROC_TARGET_STARTED));
     group->file.nested = shared_proc_is_nested(loading->pid);
     shared_modules_know(self->processes->images, loading->pid, loader_base(agent));
     result = publish_modules(self, group, 0, loading->pid, error);
