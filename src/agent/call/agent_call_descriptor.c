@@ -70,7 +70,7 @@ static struct wire_agent_descriptor *descriptor_at(uint32_t number)
 }
 
 /* Not a child of vfork, whose descriptors are others. */
-static bool is_ours(void)
+static bool is_own_process(void)
 {
     uint32_t pid = agent_process()->pid_inside;
     return pid == 0 || !agent_may(WIRE_AGENT_CALL_GETPID) ||
@@ -210,7 +210,7 @@ uint64_t agent_wrap_descriptor(const struct agent_frame *frame);
 uint64_t agent_wrap_descriptor(const struct agent_frame *frame)
 {
     uint32_t how = how_of_call(frame);
-    if (how == 0 || !agent_process_is_counted() || !is_ours())
+    if (how == 0 || !agent_process_is_counted() || !is_own_process())
         return 0;
     if (frame->thread == 0) { /* a static program's start */
         agent_lose(WIRE_AGENT_LOSS_NO_RESULT);
@@ -271,7 +271,7 @@ static void note_pair(struct agent_thread *thread, const struct wire_agent_pendi
 void agent_call_descriptor_returned(struct agent_thread *thread, const struct wire_agent_pending *call,
                                     uint64_t result)
 {
-    if ((int32_t)result < 0 || !is_ours())
+    if ((int32_t)result < 0 || !is_own_process())
         return;
     if (call->how == WIRE_AGENT_RECEIVED)
         note_received(thread, call);
@@ -293,7 +293,7 @@ uint64_t agent_wrap_fork(const struct agent_frame *frame);
 uint64_t agent_wrap_close(const struct agent_frame *frame, uint64_t number)
 {
     (void)frame;
-    if (agent_process_is_counted() && is_open((uint32_t)number) && is_ours())
+    if (agent_process_is_counted() && is_open((uint32_t)number) && is_own_process())
         note_closed((uint32_t)number);
     return 0;
 }
@@ -303,7 +303,7 @@ uint64_t agent_wrap_close_range(const struct agent_frame *frame, uint64_t first,
 {
     (void)frame;
     uint32_t from = (uint32_t)first, to = (uint32_t)last;
-    if ((flags & ~(uint64_t)RANGE_UNSHARE) != 0 || !agent_process_is_counted() || !is_ours())
+    if ((flags & ~(uint64_t)RANGE_UNSHARE) != 0 || !agent_process_is_counted() || !is_own_process())
         return 0; /* it marks them only, or fails */
     for (uint32_t number = from; number <= to && number < agent_process()->descriptor_end; number++)
         if (is_open(number))
@@ -317,7 +317,7 @@ uint64_t agent_wrap_close_range(const struct agent_frame *frame, uint64_t first,
 uint64_t agent_wrap_fork(const struct agent_frame *frame)
 {
     (void)frame;
-    if (!agent_process_is_counted() || !is_ours())
+    if (!agent_process_is_counted() || !is_own_process())
         return 0;
     struct wire_agent_process *process = agent_process();
     uint8_t *forked = agent_part(wire_agent_layout(agent_control()->memory).forked);

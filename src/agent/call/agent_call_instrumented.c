@@ -81,7 +81,7 @@ static bool was_left(const struct agent_path *path, uint64_t sp)
     return sp - path->busy < NEAR;
 }
 
-static bool come_in(struct visit *visit, uint64_t thread_pointer, uint64_t sp)
+static bool begin_visit(struct visit *visit, uint64_t thread_pointer, uint64_t sp)
 {
     struct agent_thread *thread = agent_process_is_counted() ? agent_thread_of(thread_pointer) : NULL;
     if (__builtin_expect(thread == NULL, 0))
@@ -106,7 +106,7 @@ static bool come_in(struct visit *visit, uint64_t thread_pointer, uint64_t sp)
     return true;
 }
 
-static void go_out(const struct visit *visit)
+static void end_visit(const struct visit *visit)
 {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (__builtin_expect(visit->nested, 0))
@@ -143,7 +143,7 @@ static inline __attribute__((always_inline)) void charge_innermost(const struct 
 /* --- where a frame ends --- */
 
 /* Known pages grow by those next to them, and are forgotten when the stack is another one. */
-static void reach_down(struct agent_path *path, uint64_t sp)
+static void grow_pages_down(struct agent_path *path, uint64_t sp)
 {
     uint64_t page = sp & ~(PAGE - 1);
     bool joins = path->high != 0 && sp < path->high && path->low - page <= CROSSED * PAGE;
@@ -156,7 +156,7 @@ static void reach_down(struct agent_path *path, uint64_t sp)
         path->high = page + PAGE;
 }
 
-static bool reach_up(struct agent_path *path, uint64_t end)
+static bool grow_pages_up(struct agent_path *path, uint64_t end)
 {
     while (path->high < end && agent_readable(path->high))
         path->high += PAGE;
@@ -174,9 +174,9 @@ static uint64_t look_for_end(const struct visit *visit, const struct event *even
     if (path->unmapped != unmapped)
         path->low = path->high = 0;
     path->unmapped = unmapped;
-    reach_down(path, event->sp);
+    grow_pages_down(path, event->sp);
     for (uint64_t at = event->sp & ~UINT64_C(7); at - event->sp < NEAR; at += 8) {
-        if (!reach_up(path, at + 8))
+        if (!grow_pages_up(path, at + 8))
             break;
         if (*(const uint64_t *)at == event->caller)
             return at + 8;
@@ -565,22 +565,22 @@ static bool has_passed(const struct visit *visit, const struct event *event)
 static __attribute__((noinline)) bool enter_fully(struct event event, uint64_t thread_pointer)
 {
     struct visit visit;
-    if (!come_in(&visit, thread_pointer, event.sp))
+    if (!begin_visit(&visit, thread_pointer, event.sp))
         return true;
     note_passed(&visit, &event);
     bool done = enter_function(&visit, &event);
-    go_out(&visit);
+    end_visit(&visit);
     return done;
 }
 
 static __attribute__((noinline)) void leave_fully(struct event event, uint64_t thread_pointer)
 {
     struct visit visit;
-    if (!come_in(&visit, thread_pointer, event.sp))
+    if (!begin_visit(&visit, thread_pointer, event.sp))
         return;
     note_passed(&visit, &event);
     leave_function(&visit, &event);
-    go_out(&visit);
+    end_visit(&visit);
 }
 
 /* True: nothing happened but that its time was charged; agent_wrap_enter_first is to be called. */
@@ -616,10 +616,10 @@ uint64_t agent_wrap_enter_first(const struct agent_frame *frame, uint64_t functi
 {
     const struct event event = event_of(function, caller, &frame->return_address, agent_ticks());
     struct visit visit;
-    if (!come_in(&visit, frame->thread, event.sp))
+    if (!begin_visit(&visit, frame->thread, event.sp))
         return 0;
     enter_first(&visit, &event, frame);
-    go_out(&visit);
+    end_visit(&visit);
     return 0;
 }
 
@@ -628,7 +628,7 @@ static void count_defined(const struct agent_frame *frame, uint64_t function, ui
 {
     const struct event event = event_of(function, caller, &frame->return_address, agent_ticks());
     struct visit visit;
-    if (!come_in(&visit, frame->thread, event.sp))
+    if (!begin_visit(&visit, frame->thread, event.sp))
         return;
     if (!has_passed(&visit, &event)) {
         if (enters)
@@ -637,7 +637,7 @@ static void count_defined(const struct agent_frame *frame, uint64_t function, ui
             leave_function(&visit, &event);
     }
     visit.path->passed = 0;
-    go_out(&visit);
+    end_visit(&visit);
 }
 
 uint64_t agent_wrap_enter_defined(const struct agent_frame *frame, uint64_t function, uint64_t caller)

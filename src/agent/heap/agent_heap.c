@@ -300,8 +300,8 @@ static uint64_t kept_size(const struct agent_frame *frame, uint64_t block)
     return layer != NULL ? usable_size(layer, block) : UINT64_MAX;
 }
 
-static uint64_t reallocate(const struct agent_frame *frame, struct arguments given, uint64_t block,
-                           uint64_t size)
+static uint64_t reallocate_block(const struct agent_frame *frame, struct arguments given, uint64_t block,
+                                 uint64_t size)
 {
     struct agent_thread *thread = enter_heap(frame);
     if (thread == NULL)
@@ -323,7 +323,7 @@ static uint64_t reallocate(const struct agent_frame *frame, struct arguments giv
 
 uint64_t agent_wrap_realloc(const struct agent_frame *frame, uint64_t block, uint64_t size)
 {
-    return reallocate(frame, (struct arguments){block, size, 0}, block, size);
+    return reallocate_block(frame, (struct arguments){block, size, 0}, block, size);
 }
 
 /* A product that overflows makes the body fail; whatever it is, it is not 0 then. */
@@ -332,7 +332,8 @@ uint64_t agent_wrap_reallocarray(const struct agent_frame *frame, uint64_t block
 {
     uint64_t bytes;
     bool overflows = __builtin_mul_overflow(count, size, &bytes);
-    return reallocate(frame, (struct arguments){block, count, size}, block, overflows ? UINT64_MAX : bytes);
+    return reallocate_block(frame, (struct arguments){block, count, size}, block,
+                            overflows ? UINT64_MAX : bytes);
 }
 
 static uint64_t release_by(const struct agent_frame *frame, struct arguments given, uint64_t block)
@@ -362,7 +363,7 @@ uint64_t agent_wrap_pool_calloc(const struct agent_frame *frame, uint64_t pool, 
 uint64_t agent_wrap_pool_realloc(const struct agent_frame *frame, uint64_t pool, uint64_t block,
                                  uint64_t size)
 {
-    return reallocate(frame, (struct arguments){pool, block, size}, block, size);
+    return reallocate_block(frame, (struct arguments){pool, block, size}, block, size);
 }
 
 uint64_t agent_wrap_pool_free(const struct agent_frame *frame, uint64_t pool, uint64_t block, uint64_t c)

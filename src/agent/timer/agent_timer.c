@@ -423,7 +423,7 @@ void agent_timer_rest(bool blocked)
 /* --- a sample --- */
 
 /* Has tally not written its clock for long? */
-static bool is_alone(struct wire_agent_timer *timer, uint64_t passed_ns)
+static bool is_tally_silent(struct wire_agent_timer *timer, uint64_t passed_ns)
 {
     const struct wire_agent_control *control = agent_control();
     uint64_t seen = __atomic_load_n(&control->now_ns, __ATOMIC_RELAXED);
@@ -455,7 +455,7 @@ static void take_sample(struct wire_agent_timer *timer, const void *context)
     uint64_t passed = last != 0 && last < time ? time - last : agent_control()->timer_mean_ns;
     timer->last_ns = time;
     count_sample(context, passed);
-    if (!is_alone(timer, passed) && is_timed(agent_process()))
+    if (!is_tally_silent(timer, passed) && is_timed(agent_process()))
         arm_timer(timer, draw_interval(timer));
 }
 

@@ -260,7 +260,7 @@ static void print_arrows(const struct listing *listing, uint32_t row)
                         context->out);
 }
 
-static unsigned used(const struct listing *listing)
+static unsigned used_width(const struct listing *listing)
 {
     return annotate_width(listing->annotate) + LOOP + 1 + listing->lanes + 2;
 }
@@ -292,8 +292,8 @@ static void print_instruction(struct listing *listing, uint32_t row)
     annotate_instruction(annotate, listing->disassembly, number, &text);
     if (annotate_calls(annotate, place))
         add_callees(annotate, place, annotate->code.instructions.items[number].flow == CODE_CALL, &text);
-    annotate_cut(annotate, base_text_string(&text), text.length, used(listing) + listing->address_digits + 2,
-                 out);
+    annotate_cut(annotate, base_text_string(&text), text.length,
+                 used_width(listing) + listing->address_digits + 2, out);
     view_style_end(out, hot ? VIEW_BOLD : VIEW_PLAIN, color);
     base_text_add(out, "\n");
     out->failed |= text.failed;
@@ -334,7 +334,7 @@ static void print_between(struct listing *listing, uint32_t row, const struct ba
     base_text_add_repeated(out, ' ', annotate_width(annotate) + LOOP + 1);
     print_arrows(listing, row);
     view_style_begin(out, VIEW_DIM, annotate->context->options->color);
-    annotate_cut(annotate, base_text_string(text), text->length, used(listing), out);
+    annotate_cut(annotate, base_text_string(text), text->length, used_width(listing), out);
     view_style_end(out, VIEW_DIM, annotate->context->options->color);
     base_text_add(out, "\n");
     out->failed |= text->failed;

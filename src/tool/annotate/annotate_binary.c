@@ -161,8 +161,8 @@ static bool is_known_to_stay(const char *name)
     return !strncmp(name, "_ZSt", 4) && strstr(name, "__throw_"); /* std::__throw_length_error ... */
 }
 
-static int decode(const struct annotate_binary *binary, uint64_t start, uint64_t end,
-                  struct code_instructions *instructions)
+static int decode_range(const struct annotate_binary *binary, uint64_t start, uint64_t end,
+                        struct code_instructions *instructions)
 {
     uint64_t where;
     return binary->aarch64 ? code_aarch64_decode_all(&binary->memory, start, end, instructions, &where)
@@ -182,7 +182,7 @@ static bool has_no_way_out(const struct code_instructions *instructions, uint64_
     return instructions->count > 0;
 }
 
-static bool stays(struct annotate_binary *binary, uint64_t target)
+static bool is_noreturn_function(struct annotate_binary *binary, uint64_t target)
 {
     enum { LONGEST = 4096 }; /* those that only complain are short */
     struct symbol_function function;
@@ -193,18 +193,18 @@ static bool stays(struct annotate_binary *binary, uint64_t target)
         return true;
     if (function.end - function.start > LONGEST)
         return false;
-    bool found = decode(binary, function.start, function.end, &instructions) == CODE_VERDICT_FINE &&
+    bool found = decode_range(binary, function.start, function.end, &instructions) == CODE_VERDICT_FINE &&
                  has_no_way_out(&instructions, function.start, function.end);
     code_instructions_free(&instructions);
     return found;
 }
 
-static bool returns(void *context, uint64_t target)
+static bool is_returning_function(void *context, uint64_t target)
 {
     struct annotate_binary *binary = context;
     uint32_t known = base_map_find(&binary->stays, target);
     if (known == BASE_MAP_NONE) {
-        known = stays(binary, target);
+        known = is_noreturn_function(binary, target);
         base_map_set(&binary->stays, target, known); /* else it is asked again */
     }
     return !known;
@@ -215,11 +215,12 @@ static bool returns(void *context, uint64_t target)
 int annotate_binary_code(struct annotate_binary *binary, uint64_t start, uint64_t end,
                          struct annotate_code *code, struct base_error *error)
 {
-    struct code_graph_options options = {.returns = returns, .context = binary, .aarch64 = binary->aarch64};
+    struct code_graph_options options = {
+        .returns = is_returning_function, .context = binary, .aarch64 = binary->aarch64};
     *code = (struct annotate_code){0};
     if (!binary->elf)
         return BASE_OK;
-    int result = decode(binary, start, end, &code->instructions);
+    int result = decode_range(binary, start, end, &code->instructions);
     const struct code_instruction *last =
         code->instructions.count ? &code->instructions.items[code->instructions.count - 1] : NULL;
     code->whole = result >= 0 && last && last->address + last->length == end;

@@ -25,7 +25,7 @@ struct annotate_source_file {
 /* --- where --- */
 
 /* FROM is a directory or a file: "/build" fits "/build/a.c", not "/builder/a.c". */
-static const char *behind(const char *map, size_t length, const char *path)
+static const char *rest_of_path(const char *map, size_t length, const char *path)
 {
     if (strncmp(map, path, length))
         return NULL;
@@ -33,11 +33,11 @@ static const char *behind(const char *map, size_t length, const char *path)
     return whole ? path + length : NULL;
 }
 
-static char *mapped(const struct annotate_source *source, const char *path)
+static char *map_path(const struct annotate_source *source, const char *path)
 {
     for (size_t i = 0; i < source->map_count; i++) {
         const char *map = source->maps[i], *sign = strchr(map, '=');
-        const char *rest = sign ? behind(map, (size_t)(sign - map), path) : NULL;
+        const char *rest = sign ? rest_of_path(map, (size_t)(sign - map), path) : NULL;
         if (!rest)
             continue;
         struct base_text text = {0};
@@ -94,7 +94,7 @@ static struct annotate_source_file *file_of(struct annotate_source *source, cons
     for (size_t i = 0; i < source->count; i++)
         if (!strcmp(source->files[i].asked, asked))
             return &source->files[i];
-    struct annotate_source_file fresh = {.asked = strdup(asked), .path = mapped(source, asked)};
+    struct annotate_source_file fresh = {.asked = strdup(asked), .path = map_path(source, asked)};
     if (!fresh.asked || !fresh.path || !base_array_room(source->files, source->count, source->capacity)) {
         free(fresh.asked);
         free(fresh.path);

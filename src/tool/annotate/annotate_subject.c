@@ -119,7 +119,7 @@ static bool is_generated(const struct search *search, uint32_t function)
 }
 
 /* Generated code of one name is one function, wherever it lay. */
-static bool is_known(const struct search *search, uint32_t function)
+static bool is_known_function(const struct search *search, uint32_t function)
 {
     const struct profile_function *functions = search->context->profile->functions;
     for (size_t i = 0; i < search->count; i++)
@@ -129,11 +129,11 @@ static bool is_known(const struct search *search, uint32_t function)
     return false;
 }
 
-static bool collect(struct search *search, enum way way)
+static bool collect_subjects(struct search *search, enum way way)
 {
     const struct profile *profile = search->context->profile;
     for (uint32_t i = 1; i < profile->function_count; i++) {
-        if (!subject_fits(search, i, way) || !in_wanted_image(search, i) || is_known(search, i))
+        if (!subject_fits(search, i, way) || !in_wanted_image(search, i) || is_known_function(search, i))
             continue;
         if (!base_array_room(search->found, search->count, search->capacity))
             return false;
@@ -142,7 +142,7 @@ static bool collect(struct search *search, enum way way)
     return true;
 }
 
-static int hotter(const void *left, const void *right, void *context)
+static int compare_subject_heat(const void *left, const void *right, void *context)
 {
     const struct search *search = context;
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
@@ -159,7 +159,7 @@ static void subject_rank(struct search *search)
 {
     size_t sampled = 0;
     if (search->count)
-        qsort_r(search->found, search->count, sizeof *search->found, hotter, search);
+        qsort_r(search->found, search->count, sizeof *search->found, compare_subject_heat, search);
     while (sampled < search->count && total_of(search, search->found[sampled])->samples)
         sampled++;
     if (sampled)
@@ -181,7 +181,7 @@ static void list_one(const struct search *search, uint32_t function, bool by_nam
                    100 * view_select_share(&search->context->selection, self_of(search, function)).share);
 }
 
-static int several(const struct search *search)
+static int fail_ambiguous(const struct search *search)
 {
     struct base_text list = {0};
     bool same = true;
@@ -235,7 +235,7 @@ static bool is_inlined(const struct search *search, struct base_text *into)
 }
 
 /* Names that contain the word, the hottest first, else those with the fewest differences. */
-static bool similar(struct search *search, struct base_text *list)
+static bool list_similar_names(struct search *search, struct base_text *list)
 {
     const struct profile *profile = search->context->profile;
     const char **names = calloc(profile->function_count + 1, sizeof *names);
@@ -258,7 +258,7 @@ static bool similar(struct search *search, struct base_text *list)
     return list->length;
 }
 
-static int none(struct search *search)
+static int fail_not_found(struct search *search)
 {
     const char *wanted = search->request->function;
     struct base_text list = {0};
@@ -269,7 +269,7 @@ static int none(struct search *search)
     else if (is_inlined(search, &list))
         base_fail(error, BASE_EUSAGE, "%s has no code of its own: it was inlined into %s; annotate that",
                   wanted, base_text_string(&list));
-    else if (similar(search, &list))
+    else if (list_similar_names(search, &list))
         base_fail(error, BASE_EUSAGE, "no function %s in this profile; did you mean %s?", wanted,
                   base_text_string(&list));
     else
@@ -299,7 +299,7 @@ static void find_pieces(const struct search *search, struct annotate_subject *su
             list_one(search, i, true, &subject->apart);
 }
 
-static int sum(struct search *search)
+static int sum_addresses(struct search *search)
 {
     const struct profile *profile = search->context->profile;
     if (!annotate_places_init(&search->sums, profile))
@@ -314,13 +314,13 @@ static int sum(struct search *search)
 static int subject_choose(struct search *search, struct annotate_subject *subject)
 {
     for (unsigned way = 0; way < WAYS && !search->count; way++)
-        if (!collect(search, way))
+        if (!collect_subjects(search, way))
             return view_memory(search->context);
     subject_rank(search);
     if (search->count > 1)
-        return several(search);
+        return fail_ambiguous(search);
     if (!search->count)
-        return none(search);
+        return fail_not_found(search);
     uint32_t function = search->found[0];
     const struct profile_function *item = &search->context->profile->functions[function];
     subject->function = function;
@@ -338,7 +338,7 @@ int annotate_subject_find(struct view_context *context, struct annotate_subject 
 {
     struct search search = {.context = context, .request = context->options->annotation};
     *subject = (struct annotate_subject){0};
-    int code = sum(&search);
+    int code = sum_addresses(&search);
     if (!code)
         code = subject_choose(&search, subject);
     annotate_places_free(&search.sums);

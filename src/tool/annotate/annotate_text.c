@@ -20,7 +20,7 @@ struct printer {
 
 /* --- the tree --- */
 
-static int hotter(const void *left, const void *right, void *context)
+static int compare_line_heat(const void *left, const void *right, void *context)
 {
     const struct annotate *annotate = context;
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
@@ -50,7 +50,8 @@ static bool sort_lines(struct printer *printer)
     for (size_t i = 1; i < count + 2; i++)
         printer->first[i] += printer->first[i - 1];
     if (count > 1)
-        qsort_r(printer->children, count - 1, sizeof *printer->children, hotter, printer->annotate);
+        qsort_r(printer->children, count - 1, sizeof *printer->children, compare_line_heat,
+                printer->annotate);
     return true;
 }
 
@@ -119,7 +120,7 @@ static void print_inside(const struct printer *printer, uint32_t place)
 
 /* --- the function's own file --- */
 
-static bool is_own(const struct annotate *annotate, const struct annotate_line *line)
+static bool is_own_line(const struct annotate *annotate, const struct annotate_line *line)
 {
     return line->line && line->line >= annotate->first && line->line <= annotate->last &&
            !strcmp(profile_text(annotate->context->profile, line->file), annotate->file);
@@ -132,7 +133,7 @@ static uint32_t *own_lines(const struct printer *printer)
     uint32_t *own = calloc((size_t)(annotate->last - annotate->first) + 1, sizeof *own);
     for (uint32_t i = 1; own && i < annotate->line_count; i++) {
         const struct annotate_line *line = &annotate->lines[i];
-        if (!line->depth && is_own(annotate, line))
+        if (!line->depth && is_own_line(annotate, line))
             own[line->line - annotate->first] = i;
     }
     return own;
@@ -223,7 +224,7 @@ static void print_foreign(const struct printer *printer)
         const struct annotate_line *line = &annotate->lines[place];
         const char *path = profile_text(profile, line->file);
         size_t length;
-        if (is_own(annotate, line))
+        if (is_own_line(annotate, line))
             continue;
         if (!annotate_counts(annotate, place)) {
             struct view_figure self = annotate_self(annotate, place);

@@ -100,7 +100,7 @@ static int by_use(const void *a, const void *b)
 }
 
 /* Counts what is there and brings it under the limit, the oldest first. */
-static void trim(struct base_cache *cache)
+static void trim_cache(struct base_cache *cache)
 {
     struct file_list list = {0};
     list_files(cache, &list);
@@ -158,7 +158,7 @@ int base_cache_open(const char *directory, const struct base_cache_kind *kind, s
     if (directory != NULL)
         (*cache)->directory = open_directory(directory, kind->what, error);
     if ((*cache)->directory >= 0)
-        trim(*cache);
+        trim_cache(*cache);
     return BASE_OK;
 }
 
@@ -172,7 +172,7 @@ void base_cache_close(struct base_cache *cache)
 }
 
 /* An absolute path whose directory, where it is there at all, is the user's own. */
-static bool is_own(const char *path)
+static bool is_own_directory(const char *path)
 {
     struct stat status;
     return path != NULL && path[0] == '/' && (stat(path, &status) != 0 || status.st_uid == geteuid());
@@ -182,13 +182,13 @@ char *base_cache_default_directory(void)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     struct base_text text = {0};
-    if (is_own(cache)) {
+    if (is_own_directory(cache)) {
         base_text_addf(&text, "%s/tally", cache);
         return base_text_detach(&text);
     }
-    const struct passwd *entry = is_own(home) ? NULL : getpwuid(geteuid());
-    if (!is_own(home))
-        home = entry != NULL && is_own(entry->pw_dir) ? entry->pw_dir : NULL;
+    const struct passwd *entry = is_own_directory(home) ? NULL : getpwuid(geteuid());
+    if (!is_own_directory(home))
+        home = entry != NULL && is_own_directory(entry->pw_dir) ? entry->pw_dir : NULL;
     if (home == NULL)
         return NULL;
     base_text_addf(&text, "%s/.cache/tally", strcmp(home, "/") == 0 ? "" : home);
@@ -263,5 +263,5 @@ void base_cache_write(struct base_cache *cache, const char *name, const void *by
     }
     cache->total += size;
     if (cache->total > cache->limit)
-        trim(cache);
+        trim_cache(cache);
 }

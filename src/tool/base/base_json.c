@@ -43,7 +43,7 @@ static void break_line(struct base_json *json, unsigned depth)
 }
 
 /* What stands before any item: the comma, the line break, the key. */
-static void item(struct base_json *json, const char *key)
+static void begin_json_item(struct base_json *json, const char *key)
 {
     uint64_t bit = UINT64_C(1) << json->depth;
     bool first = !(json->filled & bit);
@@ -64,7 +64,7 @@ static void item(struct base_json *json, const char *key)
 
 void base_json_begin(struct base_json *json, const char *key, char bracket)
 {
-    item(json, key);
+    begin_json_item(json, key);
     base_text_add_bytes(json->out, &bracket, 1);
     json->depth++;
     json->filled &= ~(UINT64_C(1) << json->depth);
@@ -83,7 +83,7 @@ void base_json_end(struct base_json *json, char bracket)
 
 void base_json_string(struct base_json *json, const char *key, const char *value)
 {
-    item(json, key);
+    begin_json_item(json, key);
     if (value)
         base_json_quote(json->out, value);
     else
@@ -92,20 +92,20 @@ void base_json_string(struct base_json *json, const char *key, const char *value
 
 void base_json_integer(struct base_json *json, const char *key, int64_t value)
 {
-    item(json, key);
+    begin_json_item(json, key);
     base_text_addf(json->out, "%lld", (long long)value);
 }
 
 void base_json_unsigned(struct base_json *json, const char *key, uint64_t value)
 {
-    item(json, key);
+    begin_json_item(json, key);
     base_text_addf(json->out, "%llu", (unsigned long long)value);
 }
 
 void base_json_number(struct base_json *json, const char *key, double value)
 {
     char digits[40];
-    item(json, key);
+    begin_json_item(json, key);
     snprintf(digits, sizeof digits, "%.8g", value);
     char *comma = strchr(digits, ','); /* the decimal point of some locales */
     if (comma)
@@ -115,6 +115,6 @@ void base_json_number(struct base_json *json, const char *key, double value)
 
 void base_json_bool(struct base_json *json, const char *key, bool value)
 {
-    item(json, key);
+    begin_json_item(json, key);
     base_text_add(json->out, value ? "true" : "false");
 }

@@ -29,7 +29,7 @@ uint32_t base_map_find(const struct base_map *map, uint64_t key)
     return map->capacity ? slot_of(map->entries, map->capacity, key)->value : BASE_MAP_NONE;
 }
 
-static bool grow(struct base_map *map)
+static bool grow_map(struct base_map *map)
 {
     size_t capacity = map->capacity ? map->capacity * 2 : 64;
     struct base_map_entry *entries = malloc(capacity * sizeof *entries);
@@ -48,7 +48,7 @@ static bool grow(struct base_map *map)
 
 bool base_map_set(struct base_map *map, uint64_t key, uint32_t value)
 {
-    if ((map->used + 1) * 4 > map->capacity * 3 && !grow(map))
+    if ((map->used + 1) * 4 > map->capacity * 3 && !grow_map(map))
         return false;
     struct base_map_entry *slot = slot_of(map->entries, map->capacity, key);
     if (slot->value == BASE_MAP_NONE)

@@ -96,14 +96,14 @@ int base_options_read_size(const char *text, uint64_t *bytes, struct base_error 
 
 enum { WORD_MOST = 63 };
 
-static unsigned least(unsigned a, unsigned b, unsigned c)
+static unsigned least_of_three(unsigned a, unsigned b, unsigned c)
 {
     return a < b ? (a < c ? a : c) : b < c ? b : c;
 }
 
 /* Edits from one word to the other, a transposition of neighbours being one (optimal string alignment).
  * Source: F. Damerau, A technique for computer detection and correction of spelling errors, CACM 7 (1964). */
-static unsigned edits(const char *left, const char *right)
+static unsigned count_edits(const char *left, const char *right)
 {
     size_t rows = strlen(left), columns = strlen(right);
     unsigned cost[WORD_MOST + 1][WORD_MOST + 1];
@@ -116,7 +116,7 @@ static unsigned edits(const char *left, const char *right)
                 continue;
             }
             bool same = left[i - 1] == right[j - 1];
-            cost[i][j] = least(cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + !same);
+            cost[i][j] = least_of_three(cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + !same);
             bool swapped = i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1];
             if (swapped && cost[i - 2][j - 2] + 1 < cost[i][j])
                 cost[i][j] = cost[i - 2][j - 2] + 1;
@@ -139,7 +139,7 @@ const char *base_options_nearest(const char *word, const char *const *candidates
     unsigned fewest = WORD_MOST;
     size_t length = strlen(word);
     for (size_t i = 0; i < count; i++) {
-        unsigned needed = edits(word, candidates[i]);
+        unsigned needed = count_edits(word, candidates[i]);
         /* What was begun right and not finished is nearest, however much is missing. */
         if (length > 1 && !strncmp(word, candidates[i], length))
             needed = 0;

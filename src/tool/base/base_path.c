@@ -11,7 +11,7 @@
 #define LINKS_MOST 40 /* as the kernel (MAXSYMLINKS) */
 
 /* Where a link at `path` leads; relative ones from the link's directory. NULL: errno. */
-static char *follow(const char *path)
+static char *follow_link(const char *path)
 {
     char target[PATH_MAX];
     ssize_t length = readlink(path, target, sizeof target - 1);
@@ -36,7 +36,7 @@ int base_path_resolve(const char *path, char **real, struct base_error *error)
     bool exists = stat(path, &seen) == 0;
     char *at = strdup(path);
     for (int i = 0; at && i < LINKS_MOST && !lstat(at, &link) && S_ISLNK(link.st_mode); i++) {
-        char *next = follow(at);
+        char *next = follow_link(at);
         free(at);
         at = next;
     }

@@ -21,7 +21,7 @@ struct pool {
     unsigned owners;
 };
 
-static void work(struct pool *pool)
+static void run_pool_jobs(struct pool *pool)
 {
     size_t number, mine = 0;
     while ((number = __atomic_fetch_add(&pool->next, 1, __ATOMIC_RELAXED)) < pool->count) {
@@ -34,7 +34,7 @@ static void work(struct pool *pool)
     pthread_mutex_unlock(&pool->lock);
 }
 
-static void release(struct pool *pool)
+static void release_pool(struct pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
     bool last = --pool->owners == 0;
@@ -46,14 +46,14 @@ static void release(struct pool *pool)
     free(pool);
 }
 
-static void *help(void *context)
+static void *run_worker(void *context)
 {
-    work(context);
-    release(context);
+    run_pool_jobs(context);
+    release_pool(context);
     return NULL;
 }
 
-static size_t processors(void)
+static size_t processor_count(void)
 {
     cpu_set_t set;
     int count = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
@@ -61,36 +61,36 @@ static size_t processors(void)
 }
 
 /* False: no further thread can be had. */
-static bool hire(struct pool *pool)
+static bool start_worker(struct pool *pool)
 {
     pthread_t thread;
     pthread_mutex_lock(&pool->lock);
     pool->owners++;
     pthread_mutex_unlock(&pool->lock);
-    if (!base_stack_thread(&thread, help, pool)) {
+    if (!base_stack_thread(&thread, run_worker, pool)) {
         pthread_detach(thread);
         return true;
     }
-    release(pool);
+    release_pool(pool);
     return false;
 }
 
 static void do_together(struct pool *pool)
 {
-    size_t wanted = processors();
-    for (size_t i = 1; i < wanted && i < pool->count && hire(pool); i++)
+    size_t wanted = processor_count();
+    for (size_t i = 1; i < wanted && i < pool->count && start_worker(pool); i++)
         ;
-    work(pool);
+    run_pool_jobs(pool);
     pthread_mutex_lock(&pool->lock);
     while (pool->done < pool->count)
         pthread_cond_wait(&pool->finished, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
-    release(pool);
+    release_pool(pool);
 }
 
 void base_pool(size_t count, base_pool_job *job, void *context)
 {
-    struct pool *pool = count > 1 && processors() > 1 ? malloc(sizeof *pool) : NULL;
+    struct pool *pool = count > 1 && processor_count() > 1 ? malloc(sizeof *pool) : NULL;
     if (pool) {
         *pool = (struct pool){.job = job,
                               .context = context,

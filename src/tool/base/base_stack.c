@@ -14,7 +14,7 @@ struct call {
 };
 
 /* makecontext passes numbers of type int. */
-static void enter(unsigned high, unsigned low)
+static void enter_stack_call(unsigned high, unsigned low)
 {
     struct call *call = (struct call *)(uintptr_t)((uint64_t)high << 32 | low);
     call->result = call->work(call->context);
@@ -26,7 +26,7 @@ static bool is_limited(void)
     return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < BASE_STACK_SIZE;
 }
 
-static bool run_on(void *stack, struct call *call)
+static bool run_on_stack(void *stack, struct call *call)
 {
     ucontext_t here, there;
     uint64_t address = (uintptr_t)call;
@@ -35,7 +35,7 @@ static bool run_on(void *stack, struct call *call)
     there.uc_stack.ss_sp = stack;
     there.uc_stack.ss_size = BASE_STACK_SIZE;
     there.uc_link = &here;
-    makecontext(&there, (void (*)(void))enter, 2, (unsigned)(address >> 32), (unsigned)address);
+    makecontext(&there, (void (*)(void))enter_stack_call, 2, (unsigned)(address >> 32), (unsigned)address);
     return swapcontext(&here, &there) == 0;
 }
 
@@ -48,7 +48,7 @@ int base_stack_run(base_stack_work *work, void *context)
                                 : MAP_FAILED;
     if (memory == MAP_FAILED)
         return work(context);
-    bool done = mprotect(memory, guard, PROT_NONE) == 0 && run_on(memory + guard, &call);
+    bool done = mprotect(memory, guard, PROT_NONE) == 0 && run_on_stack(memory + guard, &call);
     munmap(memory, BASE_STACK_SIZE + guard);
     return done ? call.result : work(context);
 }

@@ -22,7 +22,7 @@ const char *base_text_string(const struct base_text *text)
     return text->data ? text->data : "";
 }
 
-static bool reserve(struct base_text *text, size_t more)
+static bool reserve_bytes(struct base_text *text, size_t more)
 {
     if (text->failed)
         return false;
@@ -44,7 +44,7 @@ static bool reserve(struct base_text *text, size_t more)
 
 void base_text_add_bytes(struct base_text *text, const void *bytes, size_t length)
 {
-    if (!reserve(text, length))
+    if (!reserve_bytes(text, length))
         return;
     if (length)
         memcpy(text->data + text->length, bytes, length);
@@ -59,7 +59,7 @@ void base_text_add(struct base_text *text, const char *string)
 
 void base_text_add_repeated(struct base_text *text, char character, size_t count)
 {
-    if (!reserve(text, count))
+    if (!reserve_bytes(text, count))
         return;
     memset(text->data + text->length, character, count);
     text->length += count;
@@ -73,7 +73,7 @@ void base_text_addf(struct base_text *text, const char *format, ...)
     va_copy(again, args);
     int length = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    if (length >= 0 && reserve(text, (size_t)length)) {
+    if (length >= 0 && reserve_bytes(text, (size_t)length)) {
         vsnprintf(text->data + text->length, (size_t)length + 1, format, again);
         text->length += (size_t)length;
     }
@@ -83,7 +83,7 @@ void base_text_addf(struct base_text *text, const char *format, ...)
 char *base_text_detach(struct base_text *text)
 {
     char *data = NULL;
-    if (!text->failed && reserve(text, 0)) {
+    if (!text->failed && reserve_bytes(text, 0)) {
         text->data[text->length] = '\0';
         data = text->data;
         *text = (struct base_text){0};

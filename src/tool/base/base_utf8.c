@@ -4,7 +4,7 @@ struct range {
     uint32_t first, last;
 };
 
-static bool within(const struct range *ranges, size_t count, uint32_t character)
+static bool is_character_in_ranges(const struct range *ranges, size_t count, uint32_t character)
 {
     for (size_t i = 0; i < count; i++)
         if (character >= ranges[i].first && character <= ranges[i].last)
@@ -13,7 +13,7 @@ static bool within(const struct range *ranges, size_t count, uint32_t character)
 }
 
 /* Bytes that follow a lead byte, and the lead's own bits; 0 for no lead byte. */
-static unsigned lead(unsigned char byte, uint32_t *bits)
+static unsigned decode_lead_byte(unsigned char byte, uint32_t *bits)
 {
     if (byte >= 0xc2 && byte <= 0xdf)
         return *bits = byte & 0x1f, 1;
@@ -32,7 +32,7 @@ uint32_t base_utf8_next(const char *text, size_t *length)
     *length = 1;
     if (first < 0x80)
         return first;
-    unsigned more = lead(first, &character);
+    unsigned more = decode_lead_byte(first, &character);
     if (!more)
         return BASE_UTF8_INVALID;
     for (unsigned i = 1; i <= more; i++) {
@@ -59,9 +59,9 @@ unsigned base_utf8_columns(uint32_t character)
                                        {0x1f300, 0x1faff}, {0x20000, 0x3fffd}};
     if (character < 0x300 || character == BASE_UTF8_INVALID)
         return 1;
-    if (within(none, sizeof none / sizeof *none, character))
+    if (is_character_in_ranges(none, sizeof none / sizeof *none, character))
         return 0;
-    return within(two, sizeof two / sizeof *two, character) ? 2 : 1;
+    return is_character_in_ranges(two, sizeof two / sizeof *two, character) ? 2 : 1;
 }
 
 bool base_utf8_printable(uint32_t character)
@@ -69,7 +69,7 @@ bool base_utf8_printable(uint32_t character)
     static const struct range odd[] = {{0, 0x1f},         {0x7f, 0x9f},     {0x200e, 0x200f},
                                        {0x2028, 0x202e},  {0x2066, 0x2069}, {0xfff9, 0xfffb},
                                        {0xe0000, 0xe007f}};
-    return !within(odd, sizeof odd / sizeof *odd, character);
+    return !is_character_in_ranges(odd, sizeof odd / sizeof *odd, character);
 }
 
 unsigned base_utf8_width(const char *text)

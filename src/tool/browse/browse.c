@@ -68,7 +68,7 @@ static attr_t attributes_of(const struct terminal *terminal, enum browse_style s
     return A_NORMAL;
 }
 
-static int draw(struct terminal *terminal, struct base_error *error)
+static int draw_screen(struct terminal *terminal, struct base_error *error)
 {
     if (!browse_screen_draw(&terminal->drawn, &terminal->model))
         return base_fail(error, BASE_ENOMEM, "out of memory");
@@ -117,7 +117,7 @@ static uint32_t plain_key(wint_t key)
     }
 }
 
-static void resize(struct terminal *terminal)
+static void resize_screen(struct terminal *terminal)
 {
     int lines, columns;
     getmaxyx(stdscr, lines, columns);
@@ -141,7 +141,7 @@ static void browse_lend(struct terminal *terminal, const char *function)
     clear();
 }
 
-static void annotate(struct terminal *terminal)
+static void annotate_selected_function(struct terminal *terminal)
 {
     struct base_text name = {0};
     if (browse_model_function(&terminal->model, &name) && terminal->options->annotate)
@@ -157,7 +157,7 @@ static int read_keys(struct terminal *terminal, struct base_error *error)
     wint_t key;
     for (int kind; (kind = get_wch(&key)) != ERR;) {
         if (kind == KEY_CODE_YES && key == KEY_RESIZE) {
-            resize(terminal);
+            resize_screen(terminal);
             continue;
         }
         if (kind != KEY_CODE_YES && key == CONTROL_L) {
@@ -167,7 +167,7 @@ static int read_keys(struct terminal *terminal, struct base_error *error)
         uint32_t pressed = kind == KEY_CODE_YES ? function_key(key) : plain_key(key);
         int answer = pressed ? browse_model_key(&terminal->model, pressed, error) : BROWSE_STAYS;
         if (answer == BROWSE_ANNOTATES)
-            annotate(terminal);
+            annotate_selected_function(terminal);
         else if (answer)
             return answer;
     }
@@ -191,10 +191,10 @@ static int wait_for_something(struct terminal *terminal, bool *hung_up)
     return 0;
 }
 
-static int loop(struct terminal *terminal, struct base_error *error)
+static int run_event_loop(struct terminal *terminal, struct base_error *error)
 {
     for (bool hung_up = false;;) {
-        int result = draw(terminal, error);
+        int result = draw_screen(terminal, error);
         if (result)
             return result;
         int number = wait_for_something(terminal, &hung_up);
@@ -249,11 +249,11 @@ static int browse_take(struct terminal *terminal, struct base_error *error)
     nodelay(stdscr, TRUE);
     set_escdelay(ESCAPE_MS);
     set_colors(terminal);
-    resize(terminal);
+    resize_screen(terminal);
     return 0;
 }
 
-static void give_back(struct terminal *terminal)
+static void restore_terminal(struct terminal *terminal)
 {
     if (terminal->screen) {
         endwin();
@@ -274,8 +274,8 @@ int browse_run(const struct profile *profile, const struct browse_options *optio
     if (!result) {
         result = browse_take(&terminal, error);
         if (!result)
-            result = loop(&terminal, error);
-        give_back(&terminal);
+            result = run_event_loop(&terminal, error);
+        restore_terminal(&terminal);
     }
     browse_screen_free(&terminal.drawn);
     browse_model_close(&terminal.model);

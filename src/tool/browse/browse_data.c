@@ -74,7 +74,7 @@ static void data_leave(struct browse_data *data, uint32_t index)
 }
 
 /* Along the tree: what is left of a branch is left before the next that does not lie in it. */
-static bool add_up(struct browse_data *data)
+static bool sum_branches(struct browse_data *data)
 {
     uint32_t current = 0;
     for (size_t i = 0; i < data->walk_count; i++) {
@@ -139,7 +139,7 @@ static bool list_functions(struct browse_data *data)
 
 /* --- all of it --- */
 
-static int compute(struct browse_data *data)
+static int compute_data(struct browse_data *data)
 {
     struct view_context *context = &data->context;
     int code = view_walk_prepare(context->profile, &context->selection, &context->nodes, context->error);
@@ -151,7 +151,7 @@ static int compute(struct browse_data *data)
         return code;
     data->function_count = data->merge.entities.count;
     data->functions = calloc(data->function_count + 1, sizeof *data->functions);
-    bool done = data->functions && order_branches(data) && add_up(data) && data_add_calls(data) &&
+    bool done = data->functions && order_branches(data) && sum_branches(data) && data_add_calls(data) &&
                 list_functions(data);
     return done ? 0 : view_memory(context);
 }
@@ -165,7 +165,7 @@ int browse_data_open(struct browse_data *data, const struct profile *profile, co
     data->context.options = &data->options;
     int code = view_select(profile, &data->options, &data->context.selection, error);
     if (!code)
-        code = compute(data);
+        code = compute_data(data);
     if (code)
         browse_data_close(data);
     data->context.error = NULL; /* the caller's may not last */

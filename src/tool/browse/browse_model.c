@@ -194,7 +194,7 @@ static size_t stop_near(const struct browse_model *model, size_t row, bool down)
 }
 
 /* Puts the cursor at a row and that on the screen; of the rows around it as many as there is room for. */
-static void move_to(struct browse_model *model, size_t row, bool down)
+static void move_cursor(struct browse_model *model, size_t row, bool down)
 {
     size_t page = browse_model_page(model);
     if (row >= model->row_count)
@@ -213,9 +213,9 @@ static void move_to(struct browse_model *model, size_t row, bool down)
 static void move_by(struct browse_model *model, size_t rows, bool down)
 {
     if (down)
-        move_to(model, model->cursor + rows, true);
+        move_cursor(model, model->cursor + rows, true);
     else
-        move_to(model, model->cursor > rows ? model->cursor - rows : 0, false);
+        move_cursor(model, model->cursor > rows ? model->cursor - rows : 0, false);
 }
 
 /* The row at the cursor; NULL when there is none. */
@@ -245,7 +245,7 @@ void browse_model_resize(struct browse_model *model, unsigned columns, unsigned 
 {
     model->columns = columns;
     model->lines = lines;
-    move_to(model, model->cursor, true);
+    move_cursor(model, model->cursor, true);
 }
 
 bool browse_model_too_small(const struct browse_model *model)
@@ -255,14 +255,14 @@ bool browse_model_too_small(const struct browse_model *model)
 
 /* --- views --- */
 
-static struct browse_place here(const struct browse_model *model)
+static struct browse_place current_place(const struct browse_model *model)
 {
     return (struct browse_place){model->view, model->entity, model->cursor, model->top};
 }
 
 static int model_go(struct browse_model *model, struct browse_place place, struct base_error *error)
 {
-    struct browse_place old = here(model);
+    struct browse_place old = current_place(model);
     model->left[model->view] = old;
     model->view = place.view;
     model->entity = place.entity;
@@ -274,7 +274,7 @@ static int model_go(struct browse_model *model, struct browse_place place, struc
         return code;
     }
     model->top = place.top;
-    move_to(model, place.cursor, true);
+    move_cursor(model, place.cursor, true);
     return 0;
 }
 
@@ -308,15 +308,15 @@ static int model_enter(struct browse_model *model, struct base_error *error)
     if (!base_array_room(model->history, model->history_count, model->history_capacity))
         return base_fail(error, BASE_ENOMEM, "out of memory");
     uint32_t entity = row->entity;
-    model->history[model->history_count++] = here(model);
+    model->history[model->history_count++] = current_place(model);
     int code = model_go(model, (struct browse_place){.view = BROWSE_FUNCTION, .entity = entity}, error);
     for (size_t i = 0; !code && i < model->row_count; i++)
         if (model->rows[i].kind == BROWSE_ROW_ITSELF)
-            move_to(model, i, true);
+            move_cursor(model, i, true);
     return code;
 }
 
-static int back(struct browse_model *model, struct base_error *error)
+static int open_previous_place(struct browse_model *model, struct base_error *error)
 {
     if (!model->history_count) {
         browse_model_say(model, "This is where it began; q leaves");
@@ -328,10 +328,10 @@ static int back(struct browse_model *model, struct base_error *error)
 static int toggle_help(struct browse_model *model, struct base_error *error)
 {
     if (model->view == BROWSE_HELP)
-        return back(model, error);
+        return open_previous_place(model, error);
     if (!base_array_room(model->history, model->history_count, model->history_capacity))
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    model->history[model->history_count++] = here(model);
+    model->history[model->history_count++] = current_place(model);
     return model_go(model, (struct browse_place){.view = BROWSE_HELP}, error);
 }
 
@@ -359,11 +359,11 @@ static int model_fold(struct browse_model *model, bool unfold, struct base_error
     }
     if (!unfold && !model->expanded[branch]) {
         if (parent)
-            move_to(model, row_of_branch(model, parent), false);
+            move_cursor(model, row_of_branch(model, parent), false);
         return 0;
     }
     model->expanded[branch] = unfold;
-    return model_go(model, here(model), error);
+    return model_go(model, current_place(model), error);
 }
 
 /* Everything below: those that follow in the tree and are deeper. */
@@ -381,7 +381,7 @@ static int unfold_all(struct browse_model *model, struct base_error *error)
             break;
         model->expanded[branch] = browse_model_expandable(model, branch);
     }
-    return model_go(model, here(model), error);
+    return model_go(model, current_place(model), error);
 }
 
 /* The tree begins unfolded along what has at least half of it. */
@@ -422,8 +422,8 @@ static int search_tree(struct browse_model *model, bool forward, bool *found, st
         *found = true;
         for (uint32_t i = data->merge.branches[branch].parent; i; i = data->merge.branches[i].parent)
             model->expanded[i] = true;
-        int code = model_go(model, here(model), error);
-        move_to(model, row_of_branch(model, branch), true);
+        int code = model_go(model, current_place(model), error);
+        move_cursor(model, row_of_branch(model, branch), true);
         return code;
     }
     return 0;
@@ -437,11 +437,11 @@ static void search_rows(struct browse_model *model, bool forward, bool *found)
         if (model->rows[at].kind == BROWSE_ROW_WORDS || !model_matches(model, model->rows[at].entity))
             continue;
         *found = true;
-        move_to(model, at, true);
+        move_cursor(model, at, true);
     }
 }
 
-static int search(struct browse_model *model, bool forward, struct base_error *error)
+static int search_view(struct browse_model *model, bool forward, struct base_error *error)
 {
     bool found = false;
     int code = 0;
@@ -484,7 +484,7 @@ static void drop_character(struct base_text *text)
         text->data[--text->length] = '\0';
 }
 
-static int type(struct browse_model *model, uint32_t key, struct base_error *error)
+static int handle_typed_key(struct browse_model *model, uint32_t key, struct base_error *error)
 {
     if (key == BROWSE_KEY_ESCAPE || (key == BROWSE_KEY_BACKSPACE && !model->typed.length)) {
         model->typing = false;
@@ -496,7 +496,7 @@ static int type(struct browse_model *model, uint32_t key, struct base_error *err
             base_text_clear(&model->wanted);
             base_text_add(&model->wanted, base_text_string(&model->typed));
         }
-        return search(model, true, error);
+        return search_view(model, true, error);
     } else if (key < BROWSE_KEY_UP && base_utf8_printable(key)) {
         add_character(&model->typed, key);
     }
@@ -532,7 +532,8 @@ static int open_data(struct browse_model *model, const char *counter, bool inlin
 }
 
 /* From the start: what was selected has other numbers now. */
-static int reopen(struct browse_model *model, const char *counter, bool inlines, struct base_error *error)
+static int reopen_data(struct browse_model *model, const char *counter, bool inlines,
+                       struct base_error *error)
 {
     enum browse_view view = model->view == BROWSE_TREE ? BROWSE_TREE : BROWSE_FLAT;
     int code = open_data(model, counter, inlines, error);
@@ -548,7 +549,7 @@ static int next_counter(struct browse_model *model, struct base_error *error)
         size_t next = (now + step) % count;
         if (!next || next == profile_counts_calls(profile) || next == now)
             continue;
-        return reopen(model, profile_text(profile, profile->counters[next].name), model->inlines, error);
+        return reopen_data(model, profile_text(profile, profile->counters[next].name), model->inlines, error);
     }
     browse_model_say(model, "There is no other counter in this profile");
     return 0;
@@ -556,7 +557,7 @@ static int next_counter(struct browse_model *model, struct base_error *error)
 
 static int toggle_inlines(struct browse_model *model, struct base_error *error)
 {
-    int code = reopen(model, model->data.options.counter, !model->inlines, error);
+    int code = reopen_data(model, model->data.options.counter, !model->inlines, error);
     if (!code)
         browse_model_say(model, model->inlines ? "Inlined functions are functions of their own"
                                                : "Inlined functions belong to what they are inlined in");
@@ -586,11 +587,11 @@ static int model_move(struct browse_model *model, uint32_t key)
         break;
     case BROWSE_KEY_HOME:
     case 'g':
-        move_to(model, 0, true);
+        move_cursor(model, 0, true);
         break;
     case BROWSE_KEY_END:
     case 'G':
-        move_to(model, SIZE_MAX, false);
+        move_cursor(model, SIZE_MAX, false);
         break;
     }
     return BROWSE_STAYS;
@@ -604,11 +605,11 @@ static int model_look(struct browse_model *model, uint32_t key, struct base_erro
     case '2':
         return show_view(model, BROWSE_TREE, error);
     case BROWSE_KEY_ENTER:
-        return model->view == BROWSE_HELP ? back(model, error) : model_enter(model, error);
+        return model->view == BROWSE_HELP ? open_previous_place(model, error) : model_enter(model, error);
     case BROWSE_KEY_BACKSPACE:
     case BROWSE_KEY_ESCAPE:
     case 'b':
-        return back(model, error);
+        return open_previous_place(model, error);
     case BROWSE_KEY_RIGHT:
     case '+':
         return model_fold(model, true, error);
@@ -619,7 +620,7 @@ static int model_look(struct browse_model *model, uint32_t key, struct base_erro
         return unfold_all(model, error);
     case 'n':
     case 'N':
-        return search(model, key == 'n', error);
+        return search_view(model, key == 'n', error);
     case 'c':
         return next_counter(model, error);
     case 'i':
@@ -635,7 +636,7 @@ int browse_model_key(struct browse_model *model, uint32_t key, struct base_error
 {
     model->message[0] = '\0';
     if (model->typing)
-        return type(model, key, error);
+        return handle_typed_key(model, key, error);
     if (key == 'q')
         return BROWSE_QUITS;
     if (key == 'a' && current_row(model))

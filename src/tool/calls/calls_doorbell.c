@@ -106,7 +106,7 @@ static int use_new_arena(struct space *space, struct space_code *code, const str
     return BASE_OK;
 }
 
-static uint64_t distance(uint64_t a, uint64_t b)
+static uint64_t address_distance(uint64_t a, uint64_t b)
 {
     return a < b ? b - a : a - b;
 }
@@ -117,7 +117,8 @@ static bool share_arena(struct space *space, uint64_t near)
     for (size_t i = 0; i < space->arena_count && !space->doorbell_code; i++) {
         const struct space_arena *arena = &space->arenas[i];
         struct space_code *code = arena->code;
-        if (code->used || code->top < code->size || code->owners > 1 || distance(code->address, near) > REACH)
+        if (code->used || code->top < code->size || code->owners > 1 ||
+            address_distance(code->address, near) > REACH)
             continue;
         space->doorbell_code = space_memory_split(code, PAGE);
         space->doorbell_words = arena->block.address + SLAB_BLOCK_SIZE;

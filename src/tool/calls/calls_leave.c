@@ -35,7 +35,7 @@ static void describe_recording(struct calls *calls)
 }
 
 /* The helper answers after it has sent the events that it has. */
-static int catch_up(struct calls *calls, struct base_error *error)
+static int drain_events(struct calls *calls, struct base_error *error)
 {
     struct trace_cost cost;
     int result = helper_trace_cost(&calls->session.helper, 0, &cost, error);
@@ -56,7 +56,7 @@ void calls_before_agent(struct calls *calls)
 
 int calls_leave(struct calls *calls, struct base_error *error)
 {
-    int result = catch_up(calls, error);
+    int result = drain_events(calls, error);
     for (size_t i = 0; i < calls->member_count; i++) {
         struct space *space = calls->members[i].space;
         if (!space || space->pid != calls->members[i].pid)

@@ -107,8 +107,8 @@ static int put_back_by_few(struct space *space, struct space_session *session, s
     return undone < 0 ? undone : result;
 }
 
-static int put_back(struct space *space, struct space_session *session, struct calls_remains *remains,
-                    struct base_error *error)
+static int put_code_back(struct space *space, struct space_session *session, struct calls_remains *remains,
+                         struct base_error *error)
 {
     struct base_error why = {0};
     int result = undo_all(space, session, false, remains, &why);
@@ -216,7 +216,7 @@ int calls_remove(struct space *space, struct space_session *session, bool held, 
     int result = held ? BASE_OK : helper_trace_hold(&session->helper, space->pid, NULL, error);
     bool holding = result == BASE_OK && !held;
     if (result == BASE_OK)
-        result = put_back(space, session, remains, error);
+        result = put_code_back(space, session, remains, error);
     if (result != BASE_ENOTFOUND) {
         remains->changes += space->overwritten;
         remains->published = space->overwritten;

@@ -31,7 +31,7 @@ static bool is_shared(const struct proc_mapping *mapping)
     return mapping->shared && strcmp(mapping->path, LOADER_LEADS_OURS) == 0;
 }
 
-static bool is_known(const void *context, const struct proc_mapping *mapping)
+static bool is_known_file(const void *context, const struct proc_mapping *mapping)
 {
     const struct files *files = context;
     bool found = false;
@@ -48,7 +48,7 @@ static void note_own_files(struct files *files)
     proc_maps_read(getpid(), &maps, NULL);
     for (size_t i = 0; i < maps.count; i++) {
         const struct proc_mapping *mapping = &maps.items[i];
-        if (is_shared(mapping) && !is_known(files, mapping) &&
+        if (is_shared(mapping) && !is_known_file(files, mapping) &&
             base_array_room(files->items, files->count, files->capacity))
             files->items[files->count++] =
                 (struct file){mapping->inode, mapping->device_major, mapping->device_minor};
@@ -72,7 +72,7 @@ static void leave_process(pid_t pid, struct remains_left *left, uint64_t *began)
 static size_t leave_once(const struct files *files, struct remains_left *left, uint64_t *began)
 {
     pid_t *pids;
-    size_t found = 0, count = proc_users_list(is_known, files, true, &pids);
+    size_t found = 0, count = proc_users_list(is_known_file, files, true, &pids);
     for (size_t i = 0; i < count; i++) {
         if (remains_left_knows(left, pids[i]) || proc_target_vfork_parent(pids[i]))
             continue;

@@ -84,19 +84,19 @@ static void set_column(struct machine *machine, uint64_t number, uint32_t kind, 
         *column = (struct cfi_column){offset, kind};
 }
 
-static int64_t factored(const struct machine *machine, uint64_t value)
+static int64_t factored_offset(const struct machine *machine, uint64_t value)
 {
     return (int64_t)(value * (uint64_t)machine->cie->data_alignment);
 }
 
 static int64_t factored_uleb(struct machine *machine)
 {
-    return factored(machine, cfi_reader_uleb(&machine->code));
+    return factored_offset(machine, cfi_reader_uleb(&machine->code));
 }
 
 static int64_t factored_sleb(struct machine *machine)
 {
-    return factored(machine, (uint64_t)cfi_reader_sleb(&machine->code));
+    return factored_offset(machine, (uint64_t)cfi_reader_sleb(&machine->code));
 }
 
 static void restore_column(struct machine *machine, uint64_t number)
@@ -345,7 +345,7 @@ bool cfi_program_initial(const struct arch *arch, const struct cfi_section *sect
     return !machine.broken && machine.code.at == machine.code.end;
 }
 
-static bool fits(int64_t value)
+static bool is_int32(int64_t value)
 {
     return value >= INT32_MIN && value <= INT32_MAX;
 }
@@ -401,7 +401,7 @@ static bool cfa_is_odd(const struct arch *arch, const struct cfi_state *state)
     if (state->cfa_kind == WIRE_CFA_PLT)
         return false;
     return (state->cfa_kind != WIRE_CFA_REGISTER && state->cfa_kind != WIRE_CFA_DEREFERENCE) ||
-           state->cfa_register >= arch->register_count || !fits(state->cfa_offset) ||
+           state->cfa_register >= arch->register_count || !is_int32(state->cfa_offset) ||
            state->cfa_add % 8 != 0 || state->cfa_add / 8 < INT8_MIN || state->cfa_add / 8 > INT8_MAX;
 }
 

@@ -29,7 +29,7 @@ static bool is_sorted(const struct cfi_span_list *list)
 
 /* Merges the sorted halves [0, middle) and [middle, count) of `from` into `to`; equal starts keep their
  * order. */
-static void merge(const struct cfi_span *from, size_t middle, size_t count, struct cfi_span *to)
+static void merge_halves(const struct cfi_span *from, size_t middle, size_t count, struct cfi_span *to)
 {
     size_t left = 0, right = middle;
     for (size_t i = 0; i < count; i++) {
@@ -39,7 +39,7 @@ static void merge(const struct cfi_span *from, size_t middle, size_t count, stru
 }
 
 /* A stable merge sort, bottom up; files are mostly sorted in long runs already, yet not quite. */
-static bool sort(struct cfi_span_list *list)
+static bool sort_spans(struct cfi_span_list *list)
 {
     struct cfi_span *other = malloc(list->count * sizeof *other);
     if (other == NULL)
@@ -47,7 +47,7 @@ static bool sort(struct cfi_span_list *list)
     for (size_t width = 1; width < list->count; width *= 2) {
         for (size_t at = 0; at < list->count; at += 2 * width) {
             size_t left = list->count - at, size = left < 2 * width ? left : 2 * width;
-            merge(list->items + at, size < width ? size : width, size, other + at);
+            merge_halves(list->items + at, size < width ? size : width, size, other + at);
         }
         memcpy(list->items, other, list->count * sizeof *other);
     }
@@ -57,7 +57,7 @@ static bool sort(struct cfi_span_list *list)
 
 bool cfi_spans_order(struct cfi_span_list *list)
 {
-    if (!is_sorted(list) && !sort(list))
+    if (!is_sorted(list) && !sort_spans(list))
         return false;
     size_t kept = 0;
     for (size_t i = 0; i < list->count; i++) {

@@ -210,8 +210,9 @@ static int add_against(struct cli_page *page, const struct profile *profile,
     return add_difference(page, profile, options, request, error);
 }
 
-static int build(struct cli_page *page, const struct profile *profile, const struct view_options *options,
-                 const struct cli_page_request *request, struct base_error *error)
+static int build_page(struct cli_page *page, const struct profile *profile,
+                      const struct view_options *options, const struct cli_page_request *request,
+                      struct base_error *error)
 {
     struct view_options view = *options;
     view.json = true;
@@ -236,7 +237,7 @@ int cli_page_build(struct cli_page *page, const struct profile *profile, const s
                    struct base_error *error)
 {
     *page = (struct cli_page){0};
-    int code = build(page, profile, options, request, error);
+    int code = build_page(page, profile, options, request, error);
     if (code >= 0)
         code = export_timeline_read(&page->timeline, options->file, profile, export, EXPORT_TIMELINE_SLOTS,
                                     error);

@@ -29,8 +29,8 @@ static void show_naming(void *context, size_t done, size_t total)
     cli_progress_show(&loading->progress, "naming functions", done, total);
 }
 
-static int resolve(struct profile *profile, bool lines, bool debuginfod, struct loading *loading,
-                   struct base_error *error)
+static int resolve_addresses(struct profile *profile, bool lines, bool debuginfod, struct loading *loading,
+                             struct base_error *error)
 {
     struct sample_resolve_options options = {
         .debuginfod = debuginfod, .lines = lines, .progress = show_naming, .context = loading};
@@ -44,7 +44,7 @@ int cli_profile_load(const char *path, bool lines, bool debuginfod, struct profi
     struct profile *profile = NULL;
     int result = store_load_watched(path, show_loading, &loading, &profile, error);
     if (result == BASE_OK)
-        result = resolve(profile, lines, debuginfod, &loading, error);
+        result = resolve_addresses(profile, lines, debuginfod, &loading, error);
     cli_progress_end(&loading.progress);
     if (result < 0)
         profile_free(profile);

@@ -100,7 +100,7 @@ static void run_annotate(const struct shown *shown, const char *function, const 
 }
 
 /* What it says stays until the reader has seen it. */
-static void annotate(void *context, const char *function, const char *image, const char *counter)
+static void show_annotation(void *context, const char *function, const char *image, const char *counter)
 {
     run_annotate(context, function, image, counter);
     fputs("\n(Enter goes back to browsing)", stdout);
@@ -117,8 +117,8 @@ static int status_of(int result, const struct base_error *error)
     return result < 0 ? cli_fail(error) : result ? 128 + result : CLI_OK;
 }
 
-static int browse(const struct profile *profile, const struct browse_request *request, const char *file,
-                  struct base_error *error)
+static int browse_profile(const struct profile *profile, const struct browse_request *request,
+                          const char *file, struct base_error *error)
 {
     struct shown shown = {file, request->debuginfod};
     struct browse_options options = {
@@ -128,7 +128,7 @@ static int browse(const struct profile *profile, const struct browse_request *re
         .counter = request->counter,
         .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)request->color),
         .ascii = !base_terminal_utf8(),
-        .annotate = annotate,
+        .annotate = show_annotation,
         .context = &shown,
     };
     return status_of(browse_run(profile, &options, error), error);
@@ -150,7 +150,7 @@ int cmd_browse(int argc, char **argv)
     }
     if (cli_profile_load(file, true, request.debuginfod, &profile, &error) < 0)
         return cli_fail(&error);
-    status = browse(profile, &request, file, &error);
+    status = browse_profile(profile, &request, file, &error);
     profile_free(profile);
     return status;
 }

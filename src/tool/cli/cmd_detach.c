@@ -79,7 +79,7 @@ static void detach_print_words(pid_t pid, const struct remains_cleaned *cleaned)
 }
 
 /* CLI_OK, 1: something stays, CLI_FAILED. */
-static int detach(const struct detach_request *request, pid_t pid)
+static int clean_running_process(const struct detach_request *request, pid_t pid)
 {
     struct remains_cleaned cleaned;
     struct base_error error = {0};
@@ -112,7 +112,7 @@ int cmd_detach(int argc, char **argv)
     if (proc_namespace_check(&error) < 0)
         return cli_fail(&error);
     for (size_t i = 0; i < request.pids.count; i++) {
-        status = detach(&request, request.pids.items[i]);
+        status = clean_running_process(&request, request.pids.items[i]);
         worst = status > worst ? status : worst;
     }
     return worst;

@@ -217,7 +217,7 @@ static int diff_show(const struct runs *runs, const struct diff_request *request
     return status;
 }
 
-static int judge(const struct diff_request *request, const struct diff_gate *gate, int status)
+static int apply_gate(const struct diff_request *request, const struct diff_gate *gate, int status)
 {
     if (status != CLI_OK || !gate->failed)
         return status;
@@ -245,7 +245,7 @@ int cmd_diff(int argc, char **argv)
     if (code >= 0)
         code = load_side(&runs, rest.arguments[1], request.debuginfod, &error);
     status = code < 0 ? cli_fail(&error)
-                      : judge(&request, &gate, diff_show(&runs, &request, &gate, &progress, &error));
+                      : apply_gate(&request, &gate, diff_show(&runs, &request, &gate, &progress, &error));
     base_text_free(&gate.names);
     free_runs(&runs);
     return status;

@@ -109,7 +109,7 @@ static int say_what_stays(const struct cli_record_recorder *recorder, struct bas
 }
 
 /* The profile cannot be written any more: what runs goes on as if nothing had been. */
-static int give_up(struct cli_record_recorder *recorder, struct base_error *error)
+static int abandon_recording(struct cli_record_recorder *recorder, struct base_error *error)
 {
     cli_record_clear_line(recorder);
     cli_fail(error);
@@ -119,17 +119,17 @@ static int give_up(struct cli_record_recorder *recorder, struct base_error *erro
     return exit_status(recorder, CLI_FAILED);
 }
 
-static int record(struct cli_record_recorder *recorder, struct base_error *error)
+static int record_profile(struct cli_record_recorder *recorder, struct base_error *error)
 {
     char text[128];
     int result = record_until_over(recorder, error);
     if (result < 0)
-        return give_up(recorder, error);
+        return abandon_recording(recorder, error);
     const char *became =
         recorder->child_ended ? describe_status(recorder->child_status, text, sizeof text) : NULL;
     result = record_session_finish(recorder->session, became, cli_record_draw_names, recorder, error);
     if (result < 0)
-        return give_up(recorder, error);
+        return abandon_recording(recorder, error);
     cli_record_clear_line(recorder);
     cli_record_say_result(recorder);
     return exit_status(recorder, say_what_stays(recorder, error));
@@ -161,7 +161,7 @@ static int record_session(struct cli_record_recorder *recorder, const struct rec
         if (recorder->request->verbose && !recorder->request->no_time)
             cli_say("%s; sampling: %s", profile_meta(record_session_profile(recorder->session), "engine"),
                     profile_meta(record_session_profile(recorder->session), "sampling"));
-        status = record(recorder, &error);
+        status = record_profile(recorder, &error);
     }
     record_session_free(recorder->session);
     return status;

@@ -28,7 +28,7 @@ struct command {
     unsigned flags;
 };
 
-static cli_command complete; /* lists the commands, itself among them */
+static cli_command run_completion; /* lists the commands, itself among them */
 
 static const struct command commands[] = {
     {"record", cmd_record, "run a program, or attach, and record where its time goes", 0},
@@ -45,11 +45,11 @@ static const struct command commands[] = {
     {"detach", cmd_detach, "remove what a killed tally left in running processes", PRINTS},
     {"list", cmd_list, "list what this machine can measure", PRINTS},
     {"doctor", cmd_doctor, "find out what keeps Tally from measuring, and the remedy", PRINTS},
-    {"completion", complete, "print completions for bash, zsh or fish", PRINTS},
+    {"completion", run_completion, "print completions for bash, zsh or fish", PRINTS},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-static int complete(int argc, char **argv)
+static int run_completion(int argc, char **argv)
 {
     struct cli_listed listed[COMMANDS];
     for (int i = 0; i < COMMANDS; i++)
@@ -57,7 +57,7 @@ static int complete(int argc, char **argv)
     return cmd_completion(argc, argv, listed, COMMANDS);
 }
 
-static const struct command *find(const char *name)
+static const struct command *find_command(const char *name)
 {
     for (int i = 0; i < COMMANDS; i++) {
         if (!strcmp(commands[i].name, name))
@@ -115,7 +115,7 @@ static int print_help(void)
 }
 
 /* tally help, tally help COMMAND */
-static int help(int argc, char **argv)
+static int run_help(int argc, char **argv)
 {
     if (argc > 2) {
         cli_say("help: '%s' is one argument too many (tally help COMMAND)", argv[2]);
@@ -123,7 +123,7 @@ static int help(int argc, char **argv)
     }
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         return print_help();
-    const struct command *command = find(argv[1]);
+    const struct command *command = find_command(argv[1]);
     char *arguments[] = {argv[1], (char[]){"--help"}, NULL};
     return command ? main_run(command, 2, arguments) : fail_unknown(argv[1]);
 }
@@ -151,11 +151,11 @@ int main(int argc, char **argv)
     if (!strcmp(name, "--help") || !strcmp(name, "-h"))
         return print_help();
     if (!strcmp(name, "help"))
-        return help(argc - 1, argv + 1);
+        return run_help(argc - 1, argv + 1);
     if (name[0] == '-') {
         cli_say("unknown option %s: options follow the command (see tally --help)", name);
         return CLI_FAILED;
     }
-    const struct command *command = find(name);
+    const struct command *command = find_command(name);
     return command ? main_run(command, argc - 1, argv + 1) : fail_unknown(name);
 }

@@ -8,7 +8,7 @@ enum { WORD = 4 };
 #define NOP 0xd503201fu
 
 /* A signed field of `bits` from bit `low`, in words, relative to `address`. */
-static uint64_t target(uint32_t word, unsigned low, unsigned bits, uint64_t address)
+static uint64_t branch_target(uint32_t word, unsigned low, unsigned bits, uint64_t address)
 {
     uint64_t field = (word >> low) & ((UINT64_C(1) << bits) - 1), sign = UINT64_C(1) << (bits - 1);
     return address + ((field ^ sign) - sign) * WORD;
@@ -36,15 +36,15 @@ static enum code_flow flow_of_exception(uint32_t word)
 static enum code_flow flow_of(uint32_t word, uint64_t address, uint64_t *to)
 {
     if ((word & 0x7c000000) == 0x14000000) { /* b, bl */
-        *to = target(word, 0, 26, address);
+        *to = branch_target(word, 0, 26, address);
         return word >> 31 ? CODE_CALL : CODE_JUMP;
     }
     if ((word & 0xfe000000) == 0x54000000 || (word & 0x7e000000) == 0x34000000) { /* b.cond, cbz, cbnz */
-        *to = target(word, 5, 19, address);
+        *to = branch_target(word, 5, 19, address);
         return CODE_BRANCH;
     }
     if ((word & 0x7e000000) == 0x36000000) { /* tbz, tbnz */
-        *to = target(word, 5, 14, address);
+        *to = branch_target(word, 5, 14, address);
         return CODE_BRANCH;
     }
     if ((word & 0xfe000000) == 0xd6000000)

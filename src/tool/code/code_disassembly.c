@@ -42,7 +42,7 @@ static ZyanStatus append_text(ZyanString *string, const char *text)
     return ZYAN_STATUS_SUCCESS;
 }
 
-/* Zydis calls this for the operand of a direct branch (memory is shown relative, see set_up). */
+/* Zydis calls this for the operand of a direct branch (memory is shown relative, see configure_formatter). */
 static ZyanStatus print_target(const ZydisFormatter *formatter, ZydisFormatterBuffer *buffer,
                                ZydisFormatterContext *context)
 {
@@ -59,7 +59,7 @@ static ZyanStatus print_target(const ZydisFormatter *formatter, ZydisFormatterBu
 }
 
 /* Short numbers in lower case. */
-static bool set_up(ZydisFormatter *formatter, enum code_syntax syntax)
+static bool configure_formatter(ZydisFormatter *formatter, enum code_syntax syntax)
 {
     static const struct {
         ZydisFormatterProperty property;
@@ -151,7 +151,8 @@ int code_disassembly_new(uint16_t machine, enum code_syntax syntax, struct code_
     if (!disassembly)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     disassembly->aarch64 = machine == EM_AARCH64;
-    bool done = disassembly->aarch64 ? open_capstone(disassembly) : set_up(&disassembly->formatter, syntax);
+    bool done = disassembly->aarch64 ? open_capstone(disassembly)
+                                     : configure_formatter(&disassembly->formatter, syntax);
     if (!done) {
         code_disassembly_free(disassembly);
         return base_fail(error, BASE_EUNSUPPORTED, "the disassembler's library refuses to start");

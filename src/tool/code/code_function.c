@@ -307,7 +307,8 @@ static bool make_entries(struct layout *layout)
 
 /* --- all of it --- */
 
-static bool lay_out(struct layout *layout, const struct elf_image *image, const struct code_bounds *bounds)
+static bool lay_out_functions(struct layout *layout, const struct elf_image *image,
+                              const struct code_bounds *bounds)
 {
     if (!find_code(&layout->code, image) || !take_claims(layout, bounds) || !make_groups(layout) ||
         !lay_symbols(layout) || !lay_nameless(layout))
@@ -322,7 +323,7 @@ int code_functions_make(const struct code_bounds *bounds, const struct elf_image
 {
     struct layout layout = {.claims = NULL};
     *functions = (struct code_functions){.items = NULL};
-    bool fine = bounds->count < CODE_NONE / 2 && lay_out(&layout, image, bounds);
+    bool fine = bounds->count < CODE_NONE / 2 && lay_out_functions(&layout, image, bounds);
     free(layout.code.items);
     free(layout.claims);
     free(layout.groups);

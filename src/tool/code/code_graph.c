@@ -35,7 +35,7 @@ static bool is_direct(const struct code_instruction *at)
            at->flow == CODE_XBEGIN;
 }
 
-static bool stays_away(const struct maker *maker, const struct code_instruction *at)
+static bool is_noreturn_call(const struct maker *maker, const struct code_instruction *at)
 {
     return at->flow == CODE_CALL && maker->options && maker->options->returns &&
            !maker->options->returns(maker->options->context, at->target);
@@ -59,7 +59,7 @@ static bool adds_before(const struct maker *maker, size_t number)
 
 /* --- leaders --- */
 
-static void lead_to(struct maker *maker, size_t instruction)
+static void mark_leader(struct maker *maker, size_t instruction)
 {
     maker->facts[instruction] |= LEADS;
 }
@@ -71,7 +71,7 @@ static void lead_after(struct maker *maker, size_t number)
     for (number++; number < all->count && (all->items[number].marks & CODE_PADDING);)
         number++;
     if (number < all->count)
-        lead_to(maker, number);
+        mark_leader(maker, number);
 }
 
 static void keep_table(struct maker *maker, size_t number, struct code_switch *table)
@@ -83,7 +83,7 @@ static void keep_table(struct maker *maker, size_t number, struct code_switch *t
         return;
     }
     for (size_t i = 0; i < table->count; i++)
-        lead_to(maker, table->targets[i]);
+        mark_leader(maker, table->targets[i]);
     maker->jumps[maker->table_count] = (uint32_t)number;
     maker->tables[maker->table_count++] = *table;
 }
@@ -108,16 +108,16 @@ static void look_at_indirect(struct maker *maker, size_t number)
 static void find_leaders(struct maker *maker)
 {
     const struct code_instructions *all = maker->all;
-    lead_to(maker, 0);
+    mark_leader(maker, 0);
     for (size_t i = 0; i < all->count; i++) {
         const struct code_instruction *at = &all->items[i];
-        if (stays_away(maker, at))
+        if (is_noreturn_call(maker, at))
             maker->facts[i] |= NO_RETURN;
         if (at->flow == CODE_JUMP_INDIRECT)
             look_at_indirect(maker, i);
         size_t target = is_direct(at) ? code_instructions_find(all, at->target) : SIZE_MAX;
         if (target != SIZE_MAX)
-            lead_to(maker, target);
+            mark_leader(maker, target);
         if (is_direct(at) || code_instruction_ends(at) || (maker->facts[i] & NO_RETURN))
             lead_after(maker, i);
     }
@@ -220,7 +220,7 @@ static void connect_blocks(struct maker *maker, uint32_t number, const bool *rea
         follow_guess(maker, block, reached);
 }
 
-static void connect_all(struct maker *maker, const bool *reached)
+static void connect_graph(struct maker *maker, const bool *reached)
 {
     maker->graph->next_count = 0;
     for (size_t i = 0; i < maker->graph->block_count; i++)
@@ -233,7 +233,7 @@ static void make_edges(struct maker *maker)
     struct code_graph *graph = maker->graph;
     for (size_t i = 0; i < maker->all->count; i++)
         graph->guessed += (maker->facts[i] & GUESSED) != 0;
-    connect_all(maker, NULL);
+    connect_graph(maker, NULL);
     if (!graph->guessed || maker->failed)
         return;
     bool *reached = calloc(graph->block_count, sizeof *reached);
@@ -243,7 +243,7 @@ static void make_edges(struct maker *maker)
     }
     for (size_t i = 0; i < graph->next_count; i++)
         reached[graph->next[i]] = true;
-    connect_all(maker, reached);
+    connect_graph(maker, reached);
     free(reached);
 }
 

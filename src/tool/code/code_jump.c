@@ -32,7 +32,8 @@ static struct operands operands_of(const struct code_instruction *at, const uint
 
 /* Where `*wanted` comes from, as far as `at` shows: a fact, or 0 with *found set; *wanted may become another
  * register. */
-static unsigned origin(const struct code_instruction *at, const uint8_t *bytes, unsigned *wanted, bool *found)
+static unsigned find_origin(const struct code_instruction *at, const uint8_t *bytes, unsigned *wanted,
+                            bool *found)
 {
     if (at->opcode_map != 0)
         return 0;
@@ -77,7 +78,7 @@ unsigned code_jump_facts(const struct code_instructions *instructions, size_t nu
             return 0;
         if (code_instruction_ends(at))
             return CODE_SITE_UNKNOWN;
-        unsigned fact = origin(at, code + (at->address - all->address), &wanted, &found);
+        unsigned fact = find_origin(at, code + (at->address - all->address), &wanted, &found);
         if (found)
             return fact;
     }

@@ -173,7 +173,7 @@ static void find_dominators(struct finder *finder)
     }
 }
 
-static bool dominates(const struct finder *finder, uint32_t above, uint32_t block)
+static bool is_dominator(const struct finder *finder, uint32_t above, uint32_t block)
 {
     while (finder->position[block] > finder->position[above] && finder->dominator[block] != block)
         block = finder->dominator[block];
@@ -182,7 +182,7 @@ static bool dominates(const struct finder *finder, uint32_t above, uint32_t bloc
 
 /* --- 3. natural loops --- */
 
-static uint32_t outermost(const struct finder *finder, uint32_t loop)
+static uint32_t outermost_loop(const struct finder *finder, uint32_t loop)
 {
     while (finder->loops[loop].parent != CODE_NONE)
         loop = finder->loops[loop].parent;
@@ -190,7 +190,7 @@ static uint32_t outermost(const struct finder *finder, uint32_t loop)
 }
 
 /* What `block` stands for joins the loop, unless it did: then what leads there waits to be looked at. */
-static void take_in(struct finder *finder, uint32_t loop, uint32_t block, size_t *waiting)
+static void add_to_loop(struct finder *finder, uint32_t loop, uint32_t block, size_t *waiting)
 {
     if (finder->of[block] == CODE_NONE) {
         finder->of[block] = loop;
@@ -198,7 +198,7 @@ static void take_in(struct finder *finder, uint32_t loop, uint32_t block, size_t
             finder->pending[(*waiting)++] = block;
         return;
     }
-    uint32_t outer = outermost(finder, finder->of[block]);
+    uint32_t outer = outermost_loop(finder, finder->of[block]);
     if (outer == loop)
         return;
     finder->loops[outer].parent = loop;
@@ -211,18 +211,18 @@ static void find_loop(struct finder *finder, uint32_t header)
     size_t waiting = 0;
     for (uint32_t p = finder->before.first[header]; p < finder->before.first[header + 1]; p++) {
         uint32_t from = finder->before.items[p];
-        if (!dominates(finder, header, from))
+        if (!is_dominator(finder, header, from))
             continue;
         if (finder->loop_count == loop) {
             finder->loops[finder->loop_count++] = (struct draft){.header = header, .parent = CODE_NONE};
             finder->of[header] = loop;
         }
-        take_in(finder, loop, from, &waiting);
+        add_to_loop(finder, loop, from, &waiting);
     }
     while (waiting) {
         uint32_t block = finder->pending[--waiting];
         for (uint32_t p = finder->before.first[block]; p < finder->before.first[block + 1]; p++)
-            take_in(finder, loop, finder->before.items[p], &waiting);
+            add_to_loop(finder, loop, finder->before.items[p], &waiting);
     }
 }
 
@@ -388,7 +388,7 @@ static void find_components(struct things *things, uint32_t start, uint32_t *cou
 
 /* Is the edge's target a way into the region of things? Blocks ask: an edge from elsewhere, or the function's
  * beginning. */
-static bool enters(const struct things *things, uint32_t block, uint32_t region, uint32_t container)
+static bool is_region_entry(const struct things *things, uint32_t block, uint32_t region, uint32_t container)
 {
     const struct finder *finder = things->finder;
     if (finder->dominator[block] == block)
@@ -419,7 +419,8 @@ static void add_regions(struct things *things)
         uint32_t container = block ? finder->of[thing] : finder->loops[thing - finder->blocks].parent;
         uint32_t way_in = block ? thing : finder->loops[thing - finder->blocks].header;
         loop->parent = container;
-        if (enters(things, way_in, region, container) && (loop->header == CODE_NONE || way_in < loop->header))
+        if (is_region_entry(things, way_in, region, container) &&
+            (loop->header == CODE_NONE || way_in < loop->header))
             loop->header = way_in;
     }
     for (uint32_t thing = 0; thing < things->count; thing++) {
@@ -473,7 +474,7 @@ static void count_blocks(const struct finder *finder)
             finder->loops[loop].block_count++;
 }
 
-static bool is_inside(const struct finder *finder, uint32_t block, uint32_t loop)
+static bool is_in_loop(const struct finder *finder, uint32_t block, uint32_t loop)
 {
     uint32_t at = finder->of[block];
     while (at != CODE_NONE && at != loop)
@@ -492,14 +493,14 @@ static void add_backs(const struct finder *finder, uint32_t draft, struct code_l
 {
     loop->first_back = (uint32_t)loops->back_count;
     for (uint32_t p = finder->before.first[loop->header]; p < finder->before.first[loop->header + 1]; p++)
-        if (is_inside(finder, finder->before.items[p], draft))
+        if (is_in_loop(finder, finder->before.items[p], draft))
             loops->backs[loops->back_count++] = finder->before.items[p];
     loop->back_count = (uint32_t)loops->back_count - loop->first_back;
     qsort(loops->backs + loop->first_back, loop->back_count, sizeof *loops->backs, block_order);
 }
 
 /* An edge to a header leads back in the loops that it heads: one natural, and the regions around that. */
-static bool hand_over(struct finder *finder, struct code_loops *loops)
+static bool store_loops(struct finder *finder, struct code_loops *loops)
 {
     uint32_t *order = calloc(finder->loop_count + 1, sizeof *order);
     size_t edges = finder->before.first[finder->blocks];
@@ -564,7 +565,7 @@ static void free_finder(struct finder *finder)
     free(finder->before.items);
 }
 
-static bool find_all(struct finder *finder, struct code_loops *loops)
+static bool find_loops(struct finder *finder, struct code_loops *loops)
 {
     if (!make_room(finder, loops) || !put_in_order(finder) || !find_predecessors(finder))
         return false;
@@ -575,7 +576,7 @@ static bool find_all(struct finder *finder, struct code_loops *loops)
         return false;
     number_depths(finder);
     count_blocks(finder);
-    return hand_over(finder, loops);
+    return store_loops(finder, loops);
 }
 
 int code_loops_find(const struct code_graph *graph, struct code_loops *loops, struct base_error *error)
@@ -584,7 +585,7 @@ int code_loops_find(const struct code_graph *graph, struct code_loops *loops, st
     *loops = (struct code_loops){0};
     if (!finder.blocks)
         return BASE_OK;
-    bool done = find_all(&finder, loops);
+    bool done = find_loops(&finder, loops);
     free_finder(&finder);
     if (done)
         return BASE_OK;

@@ -136,7 +136,7 @@ static uint64_t table_of_words(const struct reader *reader, size_t number)
 /* --- its entries --- */
 
 /* Does another table begin at `address`? */
-static bool is_named(const struct reader *reader, uint64_t address)
+static bool is_table_start(const struct reader *reader, uint64_t address)
 {
     for (size_t i = 0; i < reader->all->count; i++) {
         const struct code_instruction *at = &reader->all->items[i];
@@ -178,7 +178,7 @@ static bool read_entries(const struct reader *reader, uint64_t table, unsigned s
             add_target(reader->found, target);
         else if (length == ENTRIES_MAX || i == 0)
             break;
-        if (length == ENTRIES_MAX && is_named(reader, table + (i + 1) * size))
+        if (length == ENTRIES_MAX && is_table_start(reader, table + (i + 1) * size))
             break;
     }
     return reader->found->count > 0;

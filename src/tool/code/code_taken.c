@@ -238,7 +238,7 @@ static void take_section(struct code_scan *scan, const struct elf_section *secti
         take_data(scan, section);
 }
 
-static bool is_wanted(const struct code_scan *scan, const struct elf_section *header)
+static bool is_wanted_section(const struct code_scan *scan, const struct elf_section *header)
 {
     switch (header->type) {
     case SHT_RELA:
@@ -256,7 +256,7 @@ void code_taken_all(struct code_scan *scan, const struct code_survey_options *op
 {
     struct elf_section section;
     for (size_t i = 0; i < elf_image_section_count(scan->image) && !scan->failed; i++)
-        if (elf_image_section_header(scan->image, i, &section) && is_wanted(scan, &section) &&
+        if (elf_image_section_header(scan->image, i, &section) && is_wanted_section(scan, &section) &&
             elf_image_section_at(scan->image, i, &section) && section.bytes)
             take_section(scan, &section);
     take_entry(scan);

@@ -159,7 +159,7 @@ static int check_common(struct diff *diff)
 
 /* --- which rows --- */
 
-static double heat(const struct diff *diff, const struct diff_row *row)
+static double row_heat(const struct diff *diff, const struct diff_row *row)
 {
     return diff->exact ? fmax(row->old_cost, row->new_cost) : fmax(row->old_share, row->new_share);
 }
@@ -171,8 +171,8 @@ static int by_weight(const void *a, const void *b, void *context)
     const struct diff_row *x = &diff->rows[i], *y = &diff->rows[j];
     if (x->significant != y->significant)
         return x->significant ? -1 : 1;
-    double one = x->significant ? fabs(x->cost.value) : heat(diff, x),
-           two = x->significant ? fabs(y->cost.value) : heat(diff, y);
+    double one = x->significant ? fabs(x->cost.value) : row_heat(diff, x),
+           two = x->significant ? fabs(y->cost.value) : row_heat(diff, y);
     if (one != two)
         return one > two ? -1 : 1;
     int order = strcmp(diff_match_name(&diff->matcher, x->item), diff_match_name(&diff->matcher, y->item));
@@ -245,7 +245,7 @@ static int check_gate(struct diff *diff, struct diff_gate *gate)
 
 /* --- all of it --- */
 
-static int compare(struct diff *diff, const struct profile **profiles, struct diff_gate *gate)
+static int compare_profiles(struct diff *diff, const struct profile **profiles, struct diff_gate *gate)
 {
     int code = choose_counter(diff);
     for (size_t run = 0; run < diff->run_count; run++)
@@ -278,7 +278,7 @@ static void print_comparison(struct diff *diff)
     diff_json(diff);
 }
 
-static void release(struct diff *diff)
+static void release_diff(struct diff *diff)
 {
     for (size_t run = 0; diff->selections && run < diff->run_count; run++)
         view_select_free(&diff->selections[run]);
@@ -310,13 +310,14 @@ int diff_print(const struct diff_sides *sides, const struct diff_options *option
                         .effective = calloc(count, sizeof *diff.effective)};
     const struct profile **profiles = calloc(count, sizeof *profiles);
     size_t before = out->length;
-    int code = diff.selections && diff.whole && diff.effective && profiles ? compare(&diff, profiles, gate)
-                                                                           : diff_memory(&diff);
+    int code = diff.selections && diff.whole && diff.effective && profiles
+                   ? compare_profiles(&diff, profiles, gate)
+                   : diff_memory(&diff);
     if (!code)
         print_comparison(&diff);
     if (!code && out->failed)
         code = diff_memory(&diff);
-    release(&diff);
+    release_diff(&diff);
     free(profiles);
     if (code && out->length > before) {
         out->length = before;

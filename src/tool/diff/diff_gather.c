@@ -175,7 +175,7 @@ static uint32_t edge_row(struct gather *gather, const struct profile_edge *edge)
     return callee ? row_of(gather->diff, caller, callee) : 0;
 }
 
-static int64_t clamped(uint64_t calls)
+static int64_t clamp_calls(uint64_t calls)
 {
     return calls < INT64_MAX / 2 ? (int64_t)calls : INT64_MAX / 2;
 }
@@ -193,9 +193,9 @@ static int gather_edges(struct gather *gather)
             return diff_memory(diff);
         struct view_figure *figure = &diff->figures[row * diff->run_count + gather->run];
         diff->rows[row].listed = true;
-        figure->value = clamped((uint64_t)figure->value + (uint64_t)clamped(edge->calls));
+        figure->value = clamp_calls((uint64_t)figure->value + (uint64_t)clamp_calls(edge->calls));
         diff->whole[gather->run].value =
-            clamped((uint64_t)diff->whole[gather->run].value + (uint64_t)clamped(edge->calls));
+            clamp_calls((uint64_t)diff->whole[gather->run].value + (uint64_t)clamp_calls(edge->calls));
     }
     return 0;
 }

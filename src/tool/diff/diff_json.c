@@ -13,7 +13,7 @@ static void json_number(struct base_json *json, const char *key, double value)
         base_json_number(json, key, value);
 }
 
-static void range(struct base_json *json, const char *key, const struct diff_range *of)
+static void write_range(struct base_json *json, const char *key, const struct diff_range *of)
 {
     base_json_begin(json, key, '{');
     json_number(json, "value", of->value);
@@ -22,7 +22,7 @@ static void range(struct base_json *json, const char *key, const struct diff_ran
     base_json_end(json, '}');
 }
 
-static void level(const struct diff *diff, const char *key, double cost, double share, uint64_t samples)
+static void write_level(const struct diff *diff, const char *key, double cost, double share, uint64_t samples)
 {
     base_json_begin(diff->json, key, '{');
     json_number(diff->json, "value", cost);
@@ -31,14 +31,14 @@ static void level(const struct diff *diff, const char *key, double cost, double 
     base_json_end(diff->json, '}');
 }
 
-static void figures(const struct diff *diff, const struct diff_row *row)
+static void write_figures(const struct diff *diff, const struct diff_row *row)
 {
     struct base_json *json = diff->json;
-    level(diff, "old", row->old_cost, row->old_share, row->old_samples);
-    level(diff, "new", row->new_cost, row->new_share, row->new_samples);
+    write_level(diff, "old", row->old_cost, row->old_share, row->old_samples);
+    write_level(diff, "new", row->new_cost, row->new_share, row->new_samples);
     if (row != &diff->sum)
-        range(json, "share_change", &row->share);
-    range(json, "cost_change", &row->cost);
+        write_range(json, "share_change", &row->share);
+    write_range(json, "cost_change", &row->cost);
     base_json_number(json, "percent", diff_percent(row));
     base_json_number(json, "probability", row->probability);
     base_json_bool(json, "significant", row->significant);
@@ -49,7 +49,7 @@ static void figures(const struct diff *diff, const struct diff_row *row)
         base_json_bool(json, "fails", diff_fails(diff, row));
 }
 
-static void item(const struct diff *diff, const char *key, uint32_t of)
+static void write_matched_function(const struct diff *diff, const char *key, uint32_t of)
 {
     const char *image = diff_match_image_name(&diff->matcher, of);
     if (key)
@@ -65,22 +65,22 @@ static void json_add_row(const struct diff *diff, const struct diff_row *row)
     struct base_json *json = diff->json;
     base_json_begin(json, NULL, '{');
     if (diff->options->view == DIFF_EDGES) {
-        item(diff, "caller", row->other);
-        item(diff, "callee", row->item);
+        write_matched_function(diff, "caller", row->other);
+        write_matched_function(diff, "callee", row->item);
     } else if (diff->options->view == DIFF_PATHS) {
         base_json_begin(json, "frames", '[');
         for (; row->item; row = &diff->rows[row->other]) {
             base_json_begin(json, NULL, '{');
-            item(diff, NULL, row->item);
+            write_matched_function(diff, NULL, row->item);
             base_json_end(json, '}');
         }
         base_json_end(json, ']');
     } else {
-        item(diff, NULL, row->item);
+        write_matched_function(diff, NULL, row->item);
     }
 }
 
-static void side(const struct diff *diff, const char *key, size_t begin, size_t end)
+static void write_side(const struct diff *diff, const char *key, size_t begin, size_t end)
 {
     struct base_json *json = diff->json;
     base_json_begin(json, key, '[');
@@ -118,13 +118,13 @@ void diff_json(struct diff *diff)
     base_json_bool(json, "total", diff->options->total);
     base_json_number(json, "level", DIFF_STATISTICS_LEVEL);
     base_json_number(json, "fail_above", diff->options->fail_above >= 0 ? diff->options->fail_above : NAN);
-    side(diff, "old_runs", 0, diff->old_count);
-    side(diff, "new_runs", diff->old_count, diff->run_count);
+    write_side(diff, "old_runs", 0, diff->old_count);
+    write_side(diff, "new_runs", diff->old_count, diff->run_count);
     base_json_begin(json, "notes", '[');
     diff_notes(diff, json_note);
     base_json_end(json, ']');
     base_json_begin(json, "whole", '{');
-    figures(diff, &diff->sum);
+    write_figures(diff, &diff->sum);
     base_json_end(json, '}');
     base_json_unsigned(json, "compared", diff->listed);
     base_json_unsigned(json, "changed", diff->changed);
@@ -132,7 +132,7 @@ void diff_json(struct diff *diff)
     for (size_t i = 0; i < diff->shown; i++) {
         const struct diff_row *row = &diff->rows[diff->order[i]];
         json_add_row(diff, row);
-        figures(diff, row);
+        write_figures(diff, row);
         base_json_end(json, '}');
     }
     base_json_end(json, ']');

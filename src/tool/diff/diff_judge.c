@@ -45,7 +45,7 @@ static const struct view_figure *figure_of(const struct diff *diff, const struct
 }
 
 /* Samples of evidence: those of equal weight that are worth as much. */
-static double evidence(const struct diff *diff, const struct view_figure *figure, size_t run)
+static double evidence_samples(const struct diff *diff, const struct view_figure *figure, size_t run)
 {
     double samples = (double)diff->whole[run].samples;
     return samples > 0 ? (double)figure->samples * diff->effective[run] / samples : 0;
@@ -77,7 +77,7 @@ static void judge_fill(struct judge *judge, struct diff_row *row)
 static struct diff_sampled_cost cost_of(const struct judge *judge, const struct diff_row *row, size_t run)
 {
     const struct view_figure *figure = figure_of(judge->diff, row, run);
-    double samples = evidence(judge->diff, figure, run);
+    double samples = evidence_samples(judge->diff, figure, run);
     return (struct diff_sampled_cost){samples,
                                       samples > 0 ? (double)figure->value / samples : judge->weight[run]};
 }
@@ -157,7 +157,7 @@ static bool learn_spread(struct judge *judge, int side)
 
 /* --- exact figures --- */
 
-static bool varies(const struct judge *judge, int side)
+static bool has_varying_costs(const struct judge *judge, int side)
 {
     size_t begin = side_begin(judge->diff, side), count = side_count(judge->diff, side);
     for (size_t run = begin + 1; run < begin + count; run++)
@@ -172,7 +172,7 @@ static void compare_exact(struct judge *judge, struct diff_row *row)
     double change = row->new_cost - row->old_cost, share = row->new_share - row->old_share;
     row->cost = (struct diff_range){change, change, change};
     row->share = (struct diff_range){share, share, share};
-    row->varies = varies(judge, 0) || varies(judge, 1);
+    row->varies = has_varying_costs(judge, 0) || has_varying_costs(judge, 1);
     row->significant = !row->varies && change != 0;
     if (row->varies && side_count(diff, 0) > 1 && side_count(diff, 1) > 1)
         row->cost = compare_runs(judge, judge->costs, 0, 0, NULL, &row->probability);
@@ -232,7 +232,7 @@ static bool test_together(struct diff *diff)
 
 /* --- all of it --- */
 
-static void compare(struct judge *judge, struct diff_row *row)
+static void judge_row(struct judge *judge, struct diff_row *row)
 {
     judge_fill(judge, row);
     if (judge->diff->exact)
@@ -248,7 +248,7 @@ static void judge_sum(struct judge *judge)
 {
     struct diff *diff = judge->diff;
     struct diff_row *sum = &diff->sum;
-    compare(judge, sum);
+    judge_row(judge, sum);
     if (diff->exact) {
         sum->significant |= sum->varies && sum->probability <= DIFF_STATISTICS_LEVEL;
     } else {
@@ -284,7 +284,7 @@ int diff_judge(struct diff *diff)
         done = learn_spread(&judge, 0) && learn_spread(&judge, 1);
     for (size_t i = 1; done && i < diff->row_count; i++)
         if (diff->rows[i].listed)
-            compare(&judge, &diff->rows[i]);
+            judge_row(&judge, &diff->rows[i]);
     done = done && test_together(diff);
     for (size_t i = 1; done && i < diff->row_count; i++) {
         struct diff_row *row = &diff->rows[i];

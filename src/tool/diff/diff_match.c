@@ -99,7 +99,7 @@ static bool intern_images(struct diff_matcher *matcher)
     return true;
 }
 
-static bool is_alone(const struct diff_match_image *image, unsigned side)
+static bool is_one_sided_image(const struct diff_match_image *image, unsigned side)
 {
     return image->kind == PROFILE_IMAGE_FILE && image->sides == side;
 }
@@ -146,7 +146,8 @@ static uint32_t only_partner(const struct diff_matcher *matcher, uint32_t image,
 {
     uint32_t found = 0;
     for (uint32_t i = 1; i < matcher->image_count; i++) {
-        if (!is_alone(&matcher->images[i], side) || !same(&matcher->images[image], &matcher->images[i]))
+        if (!is_one_sided_image(&matcher->images[i], side) ||
+            !same(&matcher->images[image], &matcher->images[i]))
             continue;
         if (found)
             return 0;
@@ -159,7 +160,7 @@ static void unite_by(struct diff_matcher *matcher,
                      bool (*same)(const struct diff_match_image *, const struct diff_match_image *))
 {
     for (uint32_t old = 1; old < matcher->image_count; old++) {
-        if (!is_alone(&matcher->images[old], 1))
+        if (!is_one_sided_image(&matcher->images[old], 1))
             continue;
         uint32_t new = only_partner(matcher, old, 2, same);
         if (new &&only_partner(matcher, new, 1, same) == old)
@@ -250,7 +251,7 @@ static uint32_t most_alike(const struct diff_matcher *matcher, const struct name
     uint32_t best = 0;
     size_t most = 0;
     for (uint32_t new = 1; new < matcher->image_count; new ++) {
-        size_t common = is_alone(&matcher->images[new], 2) ? in_common(&sets[old], &sets[new]) : 0;
+        size_t common = is_one_sided_image(&matcher->images[new], 2) ? in_common(&sets[old], &sets[new]) : 0;
         size_t smaller = sets[old].count < sets[new].count ? sets[old].count : sets[new].count;
         if (common > most && 2 * common >= smaller) {
             most = common;
@@ -265,10 +266,10 @@ static bool unite_renamed(struct diff_matcher *matcher)
     struct name_set *sets = calloc(matcher->image_count, sizeof *sets);
     bool done = sets != NULL;
     for (uint32_t i = 1; done && i < matcher->image_count; i++)
-        if (is_alone(&matcher->images[i], 1) || is_alone(&matcher->images[i], 2))
+        if (is_one_sided_image(&matcher->images[i], 1) || is_one_sided_image(&matcher->images[i], 2))
             done = names_of(matcher, i, &sets[i]);
     for (uint32_t old = 1; done && old < matcher->image_count; old++) {
-        uint32_t new = is_alone(&matcher->images[old], 1) ? most_alike(matcher, sets, old) : 0;
+        uint32_t new = is_one_sided_image(&matcher->images[old], 1) ? most_alike(matcher, sets, old) : 0;
         if (new)
             match_unite(matcher, old, new);
     }

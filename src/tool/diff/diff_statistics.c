@@ -27,7 +27,7 @@ static struct diff_range count_range(double count, double z)
 
 /* The difference of two quantities that have intervals: each end is as far from the difference as the two
  * ends that pull it that way, taken as the legs of a right angle. */
-static struct diff_range subtract(struct diff_range before, struct diff_range after)
+static struct diff_range subtract_ranges(struct diff_range before, struct diff_range after)
 {
     double value = after.value - before.value;
     return (struct diff_range){value, value - hypot(after.value - after.low, before.high - before.value),
@@ -35,12 +35,12 @@ static struct diff_range subtract(struct diff_range before, struct diff_range af
 }
 
 /* The z at which the interval reaches zero, by bisection. */
-static double distance(struct diff_sampled_share before, struct diff_sampled_share after)
+static double find_z_score(struct diff_sampled_share before, struct diff_sampled_share after)
 {
     double low = 0, high = 40;
     for (int i = 0; i < 60; i++) {
         double z = (low + high) / 2;
-        struct diff_range range = subtract(wilson(before, z), wilson(after, z));
+        struct diff_range range = subtract_ranges(wilson(before, z), wilson(after, z));
         if (range.low > 0 || range.high < 0)
             low = z;
         else
@@ -53,19 +53,19 @@ struct diff_range diff_statistics_shares(struct diff_sampled_share before, struc
                                          double *probability)
 {
     if (probability)
-        *probability = before.share == after.share ? 1 : erfc(distance(before, after) * M_SQRT1_2);
-    return subtract(wilson(before, Z_95), wilson(after, Z_95));
+        *probability = before.share == after.share ? 1 : erfc(find_z_score(before, after) * M_SQRT1_2);
+    return subtract_ranges(wilson(before, Z_95), wilson(after, Z_95));
 }
 
-static struct diff_range scale(struct diff_range range, double factor)
+static struct diff_range scale_range(struct diff_range range, double factor)
 {
     return (struct diff_range){range.value * factor, range.low * factor, range.high * factor};
 }
 
 struct diff_range diff_statistics_costs(struct diff_sampled_cost before, struct diff_sampled_cost after)
 {
-    return subtract(scale(count_range(before.samples, Z_95), before.weight),
-                    scale(count_range(after.samples, Z_95), after.weight));
+    return subtract_ranges(scale_range(count_range(before.samples, Z_95), before.weight),
+                           scale_range(count_range(after.samples, Z_95), after.weight));
 }
 
 /* --- Student's distribution --- */
@@ -224,8 +224,8 @@ static struct estimate estimate_of(const struct diff_runs *runs, const struct di
 }
 
 /* As the other side varies: by as many times what sampling gives here. */
-static struct estimate borrowed(const struct diff_runs *runs, const struct diff_runs *other,
-                                struct estimate others)
+static struct estimate borrow_estimate(const struct diff_runs *runs, const struct diff_runs *other,
+                                       struct estimate others)
 {
     double factor = runs->noise > 0 && other->noise > 0 ? runs->noise / other->noise : 1;
     return (struct estimate){others.variance * factor, others.degrees};
@@ -237,9 +237,9 @@ struct diff_range diff_statistics_runs(const struct diff_runs *before,
 {
     struct estimate old = estimate_of(before, before_spread), new = estimate_of(after, after_spread);
     if (before->count < 2)
-        old = borrowed(before, after, new);
+        old = borrow_estimate(before, after, new);
     if (after->count < 2)
-        new = borrowed(after, before, old);
+        new = borrow_estimate(after, before, old);
     double value = diff_statistics_mean(after->values, after->count) -
                    diff_statistics_mean(before->values, before->count);
     double one = old.variance / (double)before->count, two = new.variance / (double)after->count;
@@ -275,7 +275,7 @@ static int by_probability(const void *a, const void *b)
     return (x->row > y->row) - (x->row < y->row);
 }
 
-static int ascending(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -285,7 +285,7 @@ static int ascending(const void *a, const void *b)
 static size_t family_of(double *least, size_t count, double level)
 {
     size_t able = count, k = 1;
-    qsort(least, count, sizeof *least, ascending);
+    qsort(least, count, sizeof *least, compare_doubles);
     for (; k < count; k++) {
         while (able && least[able - 1] > level / (double)k)
             able--;

@@ -90,7 +90,7 @@ static int open_event(struct perf_event_attr *attr, pid_t pid, int cpu)
 }
 
 /* Work enough for every counter that is one to move. */
-static bool counts(int event)
+static bool is_counting_event(int event)
 {
     uint64_t count = 0;
     if (ioctl(event, PERF_EVENT_IOC_ENABLE, 0) < 0)
@@ -120,7 +120,7 @@ static void try_on_self(struct doctor_probe *probe, struct perf_event_attr *attr
     }
     /* Some hypervisors let a counter be opened that never moves. */
     bool moves = attr->type == PERF_TYPE_HARDWARE && attr->config <= PERF_COUNT_HW_INSTRUCTIONS;
-    if (moves && !counts(event)) {
+    if (moves && !is_counting_event(event)) {
         probe->available = false;
         snprintf(probe->why, sizeof probe->why, "it can be opened but does not count (a virtual machine)");
     }

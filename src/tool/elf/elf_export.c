@@ -17,7 +17,7 @@ static uint32_t word_at(const struct elf_section *section, size_t at)
     return word;
 }
 
-static bool is_named(const struct elf_section *strings, uint32_t at, const char *name)
+static bool is_string_at(const struct elf_section *strings, uint32_t at, const char *name)
 {
     size_t size = strlen(name) + 1;
     return at < strings->size && strings->size - at >= size && !memcmp(strings->bytes + at, name, size);
@@ -31,7 +31,7 @@ static bool is_default(const struct tables *tables, size_t index)
     return !(version & HIDDEN_VERSION);
 }
 
-static bool offers(const struct tables *tables, size_t index, const char *name, uint64_t *address)
+static bool is_export_named(const struct tables *tables, size_t index, const char *name, uint64_t *address)
 {
     Elf64_Sym symbol;
     if (tables->symbols.size / sizeof symbol <= index)
@@ -41,7 +41,7 @@ static bool offers(const struct tables *tables, size_t index, const char *name, 
     *address = symbol.st_value;
     return (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE) &&
            symbol.st_shndx != SHN_UNDEF && symbol.st_value &&
-           is_named(&tables->strings, symbol.st_name, name) && is_default(tables, index);
+           is_string_at(&tables->strings, symbol.st_name, name) && is_default(tables, index);
 }
 
 static uint32_t gnu_hash(const char *name)
@@ -65,7 +65,7 @@ static bool find_hashed(const struct tables *tables, const char *name, uint64_t 
     uint32_t index = word_at(table, bucket_at + (size_t)(hash % buckets) * 4);
     for (; index >= first && chain_at + ((size_t)index - first + 1) * 4 <= table->size; index++) {
         uint32_t chain = word_at(table, chain_at + ((size_t)index - first) * 4);
-        if ((chain | 1) == (hash | 1) && offers(tables, index, name, address))
+        if ((chain | 1) == (hash | 1) && is_export_named(tables, index, name, address))
             return true;
         if (chain & 1)
             break;
@@ -76,7 +76,7 @@ static bool find_hashed(const struct tables *tables, const char *name, uint64_t 
 static bool find_slowly(const struct tables *tables, const char *name, uint64_t *address)
 {
     for (size_t i = 0; i < tables->symbols.size / sizeof(Elf64_Sym); i++)
-        if (offers(tables, i, name, address))
+        if (is_export_named(tables, i, name, address))
             return true;
     return false;
 }

@@ -16,7 +16,7 @@ static const char *const call_kinds[PROFILE_CALL_KINDS] = {"", "direct", "indire
 
 /* --- fields --- */
 
-static void comma(struct export_job *job)
+static void put_comma(struct export_job *job)
 {
     export_output_bytes(job->output, ",", 1);
 }
@@ -28,7 +28,7 @@ static void csv_end_line(struct export_job *job)
 
 static void add_text(struct export_job *job, const char *text)
 {
-    comma(job);
+    put_comma(job);
     export_output_name(job->output, text, EXPORT_ESCAPE_CSV);
 }
 
@@ -39,13 +39,13 @@ static void add_string(struct export_job *job, uint32_t string)
 
 static void add_unsigned(struct export_job *job, uint64_t value)
 {
-    comma(job);
+    put_comma(job);
     export_output_unsigned(job->output, value);
 }
 
 static void csv_add_figure(struct export_job *job, const struct export_figure *figure)
 {
-    comma(job);
+    put_comma(job);
     export_output_integer(job->output, figure->value);
     add_unsigned(job, figure->samples);
 }
@@ -57,7 +57,7 @@ static void add_real(struct export_job *job, double value)
     char *point = strchr(digits, ','); /* the decimal point of some locales */
     if (point)
         *point = '.';
-    comma(job);
+    put_comma(job);
     export_output_text(job->output, digits);
 }
 
@@ -72,7 +72,7 @@ static void begin_counter(struct export_job *job, uint16_t counter)
 /* Its name, which export_frames_write_names has made, and its image. */
 static void csv_add_function(struct export_job *job, const struct export_frames *frames, uint32_t function)
 {
-    comma(job);
+    put_comma(job);
     export_output_text(job->output, frames->names[function]);
     add_text(job, export_frames_image(frames, function));
 }
@@ -81,7 +81,7 @@ static void add_process(struct export_job *job, uint32_t process)
 {
     const struct profile_process *it = &job->profile->processes[process];
     add_string(job, it->name);
-    comma(job);
+    put_comma(job);
     if (process)
         export_output_integer(job->output, it->pid);
 }
@@ -99,7 +99,7 @@ static void csv_add_thread(struct export_job *job, uint32_t thread)
     const struct profile_thread *it = &job->profile->threads[thread];
     add_process(job, it->process);
     add_string(job, it->name);
-    comma(job);
+    put_comma(job);
     if (thread)
         export_output_integer(job->output, it->tid);
 }
@@ -153,7 +153,7 @@ static void write_flat_row(struct export_job *job, uint16_t counter, const struc
     if (calls)
         add_unsigned(job, calls[row->function]);
     else
-        comma(job);
+        put_comma(job);
     csv_end_line(job);
 }
 
@@ -233,7 +233,7 @@ static bool enter_branch(void *context, uint32_t branch)
     begin_counter(job, branches->counter);
     add_process(job, job->profile->threads[it->thread].process);
     add_unsigned(job, branch);
-    comma(job);
+    put_comma(job);
     if (depth > 1)
         export_output_unsigned(job->output, it->parent);
     add_unsigned(job, depth);
@@ -305,7 +305,7 @@ static bool write_edge(struct export_job *job, struct export_frames *frames, con
     else
         export_output_text(job->output, ",,");
     add_string(job, caller.file);
-    comma(job);
+    put_comma(job);
     if (caller.line)
         export_output_unsigned(job->output, caller.line);
     add_site(job, edge->site);
@@ -343,10 +343,10 @@ static void write_counter(struct export_job *job, uint16_t counter, uint32_t thr
     add_text(job, profile_extent_is_exact(&extent) ? "1" : "0");
     add_text(job, it->combine <= PROFILE_LIVE ? combines[it->combine] : "");
     csv_add_thread(job, thread);
-    comma(job);
+    put_comma(job);
     export_output_integer(job->output, sum->value);
     if (calls)
-        comma(job);
+        put_comma(job);
     else
         add_unsigned(job, sum->samples);
     end_with_origin(job, job->profile->threads[thread].process);

@@ -66,8 +66,8 @@ static void put_ms(struct firefox *firefox, uint64_t ns)
 }
 
 /* A column of `count` items, each written by `item`; one of NULL is null in all of them. */
-static void column(struct firefox *firefox, const char *name, size_t count,
-                   void (*item)(struct firefox *firefox, size_t index), const char *same)
+static void put_column(struct firefox *firefox, const char *name, size_t count,
+                       void (*item)(struct firefox *firefox, size_t index), const char *same)
 {
     firefox_put(firefox, "\"");
     firefox_put(firefox, name);
@@ -93,7 +93,7 @@ static void end_table(struct firefox *firefox, size_t count, const char *more)
 /* --- texts --- */
 
 /* False when memory ran out. The text must stay. */
-static bool intern(struct firefox *firefox, const char *text, uint32_t *index)
+static bool intern_text(struct firefox *firefox, const char *text, uint32_t *index)
 {
     uint64_t key = base_hash_bytes(text, strlen(text));
     for (;; key++) {
@@ -122,7 +122,7 @@ static bool intern_string(struct firefox *firefox, uint32_t string, uint32_t *in
         return false;
     }
     firefox->made[firefox->made_count++] = made;
-    return intern(firefox, made, index);
+    return intern_text(firefox, made, index);
 }
 
 /* The files of functions, each once. */
@@ -153,7 +153,7 @@ static bool find_strings(struct firefox *firefox)
     firefox->of_image = calloc(profile->image_count, sizeof *firefox->of_image);
     bool done = firefox->of_function && firefox->of_source && firefox->source && firefox->of_image;
     for (size_t i = 1; done && i < functions; i++)
-        done = intern(firefox, firefox->frames->names[i], &firefox->of_function[i]);
+        done = intern_text(firefox, firefox->frames->names[i], &firefox->of_function[i]);
     for (size_t i = 1; done && i < profile->image_count; i++)
         done = intern_string(firefox, profile->images[i].name, &firefox->of_image[i]);
     return done && find_sources(firefox);
@@ -253,14 +253,14 @@ static void write_functions(struct firefox *firefox)
 {
     size_t count = firefox->frames->function_count - 1;
     firefox_put(firefox, "\"funcTable\":{\n");
-    column(firefox, "name", count, function_name, NULL);
-    column(firefox, "isJS", count, NULL, "false");
-    column(firefox, "relevantForJS", count, NULL, "false");
-    column(firefox, "resource", count, function_resource, NULL);
-    column(firefox, "source", count, function_source, NULL);
-    column(firefox, "lineNumber", count, NULL, "null");
-    column(firefox, "columnNumber", count, NULL, "null");
-    column(firefox, "sourceMapInfo", count, NULL, "null");
+    put_column(firefox, "name", count, function_name, NULL);
+    put_column(firefox, "isJS", count, NULL, "false");
+    put_column(firefox, "relevantForJS", count, NULL, "false");
+    put_column(firefox, "resource", count, function_resource, NULL);
+    put_column(firefox, "source", count, function_source, NULL);
+    put_column(firefox, "lineNumber", count, NULL, "null");
+    put_column(firefox, "columnNumber", count, NULL, "null");
+    put_column(firefox, "sourceMapInfo", count, NULL, "null");
     end_table(firefox, count, "},\n");
 }
 
@@ -268,16 +268,16 @@ static void write_frames(struct firefox *firefox)
 {
     size_t count = firefox->frames->frame_count - 1;
     firefox_put(firefox, "\"frameTable\":{\n");
-    column(firefox, "address", count, NULL, "-1");
-    column(firefox, "inlineDepth", count, NULL, "0");
-    column(firefox, "category", count, frame_category, NULL);
-    column(firefox, "subcategory", count, NULL, "0");
-    column(firefox, "func", count, frame_function, NULL);
-    column(firefox, "nativeSymbol", count, NULL, "null");
-    column(firefox, "innerWindowID", count, NULL, "null");
-    column(firefox, "line", count, frame_line, NULL);
-    column(firefox, "column", count, NULL, "null");
-    column(firefox, "sourceMapInfo", count, NULL, "null");
+    put_column(firefox, "address", count, NULL, "-1");
+    put_column(firefox, "inlineDepth", count, NULL, "0");
+    put_column(firefox, "category", count, frame_category, NULL);
+    put_column(firefox, "subcategory", count, NULL, "0");
+    put_column(firefox, "func", count, frame_function, NULL);
+    put_column(firefox, "nativeSymbol", count, NULL, "null");
+    put_column(firefox, "innerWindowID", count, NULL, "null");
+    put_column(firefox, "line", count, frame_line, NULL);
+    put_column(firefox, "column", count, NULL, "null");
+    put_column(firefox, "sourceMapInfo", count, NULL, "null");
     end_table(firefox, count, "},\n");
 }
 
@@ -285,8 +285,8 @@ static void write_stacks(struct firefox *firefox)
 {
     size_t count = firefox->tree->count - 1;
     firefox_put(firefox, "\"stackTable\":{\n");
-    column(firefox, "frame", count, stack_frame, NULL);
-    column(firefox, "prefix", count, stack_prefix, NULL);
+    put_column(firefox, "frame", count, stack_frame, NULL);
+    put_column(firefox, "prefix", count, stack_prefix, NULL);
     end_table(firefox, count, "},\n");
 }
 
@@ -296,10 +296,10 @@ static void write_resources(struct firefox *firefox)
     char library[8];
     snprintf(library, sizeof library, "%d", LIBRARY);
     firefox_put(firefox, "\"resourceTable\":{\n");
-    column(firefox, "lib", images, image_index, NULL);
-    column(firefox, "name", images, image_name, NULL);
-    column(firefox, "host", images, NULL, "null");
-    column(firefox, "type", images, NULL, library);
+    put_column(firefox, "lib", images, image_index, NULL);
+    put_column(firefox, "name", images, image_name, NULL);
+    put_column(firefox, "host", images, NULL, "null");
+    put_column(firefox, "type", images, NULL, library);
     end_table(firefox, images, "},\n");
     firefox_put(
         firefox,
@@ -310,12 +310,12 @@ static void write_sources(struct firefox *firefox)
 {
     size_t count = firefox->source_count;
     firefox_put(firefox, "\"sources\":{\n");
-    column(firefox, "id", count, NULL, "null");
-    column(firefox, "filename", count, source_file, NULL);
-    column(firefox, "startLine", count, NULL, "1");
-    column(firefox, "startColumn", count, NULL, "1");
-    column(firefox, "sourceMapURL", count, NULL, "null");
-    column(firefox, "content", count, NULL, "null");
+    put_column(firefox, "id", count, NULL, "null");
+    put_column(firefox, "filename", count, source_file, NULL);
+    put_column(firefox, "startLine", count, NULL, "1");
+    put_column(firefox, "startColumn", count, NULL, "1");
+    put_column(firefox, "sourceMapURL", count, NULL, "null");
+    put_column(firefox, "content", count, NULL, "null");
     end_table(firefox, count, "},\n");
     firefox_put(firefox, "\"sourceMapInfo\":{\"originalSource\":[],\"originalLine\":[],\"originalColumn\":[],"
                          "\"length\":0},\n");

@@ -61,7 +61,7 @@ static uint32_t function_of(struct export_frames *frames, uint64_t key, const st
 }
 
 /* The ELF function at an address; names that are no code stand for their image. */
-static uint32_t outermost(struct export_frames *frames, uint32_t index)
+static uint32_t outermost_function(struct export_frames *frames, uint32_t index)
 {
     const struct profile *profile = frames->profile;
     const struct profile_address *address = &profile->addresses[index];
@@ -137,12 +137,13 @@ static bool fill_chain(struct export_frames *frames, size_t run, uint32_t index)
     const struct profile_inlined *levels = frames->profile->inlined;
     uint32_t first = index && address->image ? address->inlined : 0;
     if (first && !(frames->detail & EXPORT_DETAIL_INLINES))
-        return chain_add(frames, run, outermost(frames, index), levels[first].file, levels[first].line);
+        return chain_add(frames, run, outermost_function(frames, index), levels[first].file,
+                         levels[first].line);
     for (uint32_t i = first; i; i = levels[i].outer)
         if (!chain_add(frames, run, inlined_function(frames, address->image, &levels[i]), levels[i].file,
                        levels[i].line))
             return false;
-    return chain_add(frames, run, outermost(frames, index), address->file, address->line);
+    return chain_add(frames, run, outermost_function(frames, index), address->file, address->line);
 }
 
 const uint32_t *export_frames_chain(struct export_frames *frames, uint32_t address, size_t *count)

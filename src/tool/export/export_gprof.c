@@ -143,7 +143,7 @@ static bool add_times(struct gprof *gprof)
 
 /* --- order --- */
 
-static int descending(int64_t one, int64_t two)
+static int compare_descending(int64_t one, int64_t two)
 {
     return (one < two) - (one > two);
 }
@@ -152,7 +152,7 @@ static int gprof_by_total(const void *left, const void *right, void *context)
 {
     const struct gprof *gprof = context;
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-    int result = descending(gprof->flat.total[a].value, gprof->flat.total[b].value);
+    int result = compare_descending(gprof->flat.total[a].value, gprof->flat.total[b].value);
     if (!result)
         result = strcmp(gprof->frames->names[a], gprof->frames->names[b]);
     return result ? result : (a > b) - (a < b);
@@ -162,7 +162,7 @@ static int gprof_by_self(const void *left, const void *right, void *context)
 {
     const struct gprof *gprof = context;
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-    int result = descending(gprof->flat.self[a].value, gprof->flat.self[b].value);
+    int result = compare_descending(gprof->flat.self[a].value, gprof->flat.self[b].value);
     return result ? result : gprof_by_total(left, right, context);
 }
 
@@ -173,8 +173,8 @@ static int by_callee_lightest(const void *left, const void *right, void *context
     const struct arc *a = &gprof->arcs[*(const uint32_t *)left], *b = &gprof->arcs[*(const uint32_t *)right];
     if (a->callee != b->callee)
         return a->callee < b->callee ? -1 : 1;
-    int result = descending(b->total.value, a->total.value);
-    return result ? result : descending(gprof->number[a->caller], gprof->number[b->caller]);
+    int result = compare_descending(b->total.value, a->total.value);
+    return result ? result : compare_descending(gprof->number[a->caller], gprof->number[b->caller]);
 }
 
 static int by_caller_heaviest(const void *left, const void *right, void *context)
@@ -183,8 +183,8 @@ static int by_caller_heaviest(const void *left, const void *right, void *context
     const struct arc *a = &gprof->arcs[*(const uint32_t *)left], *b = &gprof->arcs[*(const uint32_t *)right];
     if (a->caller != b->caller)
         return a->caller < b->caller ? -1 : 1;
-    int result = descending(a->total.value, b->total.value);
-    return result ? result : descending(gprof->number[b->callee], gprof->number[a->callee]);
+    int result = compare_descending(a->total.value, b->total.value);
+    return result ? result : compare_descending(gprof->number[b->callee], gprof->number[a->callee]);
 }
 
 /* Those with time below them, or an arc. */
@@ -239,7 +239,7 @@ struct calls {
     bool exact; /* counted; else samples */
 };
 
-static uint64_t capped(uint64_t one, uint64_t two)
+static uint64_t saturating_sum(uint64_t one, uint64_t two)
 {
     uint64_t sum;
     return __builtin_add_overflow(one, two, &sum) ? UINT64_MAX : sum;
@@ -264,14 +264,14 @@ static struct calls gprof_calls_of(const struct gprof *gprof, uint32_t function)
     for (size_t i = gprof->callers[function]; i < gprof->callers[function + 1]; i++) {
         const struct arc *arc = &gprof->arcs[gprof->by_callee[i]];
         uint64_t *sum = arc->caller == function ? &calls.from_itself : &calls.from_others;
-        *sum = capped(*sum, calls_of_arc(arc, calls.exact));
+        *sum = saturating_sum(*sum, calls_of_arc(arc, calls.exact));
     }
     return calls;
 }
 
 /* --- text --- */
 
-static double seconds(const struct export_figure *figure)
+static double figure_seconds(const struct export_figure *figure)
 {
     return (double)figure->value / 1e9;
 }
@@ -326,7 +326,7 @@ static double per_call(const struct gprof *gprof, uint32_t function, const struc
 {
     struct calls calls = gprof_calls_of(gprof, function);
     double count = (double)calls.from_others + (double)calls.from_itself;
-    return calls.exact ? seconds(figure) / count : 0;
+    return calls.exact ? figure_seconds(figure) / count : 0;
 }
 
 static struct unit choose_unit(const struct gprof *gprof)
@@ -348,13 +348,13 @@ static void write_flat_row(struct gprof *gprof, uint32_t function, const struct 
 {
     const struct export_figure *self = &gprof->flat.self[function], *total = &gprof->flat.total[function];
     struct calls calls = gprof_calls_of(gprof, function);
-    double all = seconds(&gprof->flat.all);
-    *cumulative += seconds(self);
-    base_text_addf(&gprof->line, "%6.2f %10.*f %8.*f", all > 0 ? 100 * seconds(self) / all : 0,
-                   gprof->decimals, *cumulative, gprof->decimals, seconds(self));
+    double all = figure_seconds(&gprof->flat.all);
+    *cumulative += figure_seconds(self);
+    base_text_addf(&gprof->line, "%6.2f %10.*f %8.*f", all > 0 ? 100 * figure_seconds(self) / all : 0,
+                   gprof->decimals, *cumulative, gprof->decimals, figure_seconds(self));
     if (calls.exact)
         base_text_addf(&gprof->line, " %8llu %8.2f %8.2f  ",
-                       (unsigned long long)capped(calls.from_others, calls.from_itself),
+                       (unsigned long long)saturating_sum(calls.from_others, calls.from_itself),
                        per_call(gprof, function, self) * unit->per_second,
                        per_call(gprof, function, total) * unit->per_second);
     else
@@ -374,8 +374,9 @@ static bool write_flat(struct gprof *gprof)
     if (gprof->shown)
         qsort_r(rows, gprof->shown, sizeof *rows, gprof_by_self, gprof);
     gprof_put(gprof, "Flat profile:\n\n");
-    base_text_addf(&gprof->line, "Each sample counts as %g seconds.\n",
-                   gprof->flat.all.samples ? seconds(&gprof->flat.all) / (double)gprof->flat.all.samples : 0);
+    base_text_addf(
+        &gprof->line, "Each sample counts as %g seconds.\n",
+        gprof->flat.all.samples ? figure_seconds(&gprof->flat.all) / (double)gprof->flat.all.samples : 0);
     base_text_add(&gprof->line, "  %   cumulative   self              self     total           \n");
     base_text_addf(&gprof->line, " time   seconds   seconds    calls %8s %8s  name    ", unit.name,
                    unit.name);
@@ -392,14 +393,14 @@ static void write_arc(struct gprof *gprof, const struct arc *arc, uint32_t other
 {
     struct calls all = gprof_calls_of(gprof, arc->callee);
     uint64_t calls = calls_of_arc(arc, all.exact);
-    double below = seconds(&arc->total) - seconds(&arc->self);
+    double below = figure_seconds(&arc->total) - figure_seconds(&arc->self);
     if (arc->caller == arc->callee)
         base_text_addf(&gprof->line, "%6s %5s %7s %11s %7llu %7s     ", "", "", "", "",
                        (unsigned long long)calls, "");
     else
         base_text_addf(&gprof->line, "%6s %5s %7.*f %11.*f %7llu/%-7llu     ", "", "", gprof->decimals,
-                       seconds(&arc->self), gprof->decimals, below > 0 ? below : 0, (unsigned long long)calls,
-                       (unsigned long long)all.from_others);
+                       figure_seconds(&arc->self), gprof->decimals, below > 0 ? below : 0,
+                       (unsigned long long)calls, (unsigned long long)all.from_others);
     base_text_addf(&gprof->line, "%s [%u]", gprof->frames->names[other], gprof->number[other]);
     gprof_end_line(gprof);
 }
@@ -408,11 +409,12 @@ static void write_primary(struct gprof *gprof, uint32_t function)
 {
     const struct export_figure *self = &gprof->flat.self[function], *total = &gprof->flat.total[function];
     struct calls calls = gprof_calls_of(gprof, function);
-    double all = seconds(&gprof->flat.all), below = seconds(total) - seconds(self);
+    double all = figure_seconds(&gprof->flat.all), below = figure_seconds(total) - figure_seconds(self);
     char index[16];
     snprintf(index, sizeof index, "[%u]", gprof->number[function]);
-    base_text_addf(&gprof->line, "%-6s %5.1f %7.*f %11.*f", index, all > 0 ? 100 * seconds(total) / all : 0,
-                   gprof->decimals, seconds(self), gprof->decimals, below > 0 ? below : 0);
+    base_text_addf(&gprof->line, "%-6s %5.1f %7.*f %11.*f", index,
+                   all > 0 ? 100 * figure_seconds(total) / all : 0, gprof->decimals, figure_seconds(self),
+                   gprof->decimals, below > 0 ? below : 0);
     if (calls.from_itself)
         base_text_addf(&gprof->line, " %7llu+%-7llu ", (unsigned long long)calls.from_others,
                        (unsigned long long)calls.from_itself);
@@ -445,7 +447,8 @@ static void write_graph(struct gprof *gprof)
 {
     gprof_put(gprof, "\f\n\t\t     Call graph (explanation above)\n\n\n");
     base_text_addf(&gprof->line, "granularity: %llu samples of %.*f seconds\n",
-                   (unsigned long long)gprof->flat.all.samples, gprof->decimals, seconds(&gprof->flat.all));
+                   (unsigned long long)gprof->flat.all.samples, gprof->decimals,
+                   figure_seconds(&gprof->flat.all));
     gprof_end_line(gprof);
     gprof_put(gprof, "index % time    self  children    called     name\n");
     for (size_t i = 0; i < gprof->shown; i++)
@@ -466,7 +469,7 @@ static bool gprof_write_all(struct gprof *gprof)
                 number_functions(gprof) && sort_arcs(gprof);
     if (!done)
         return false;
-    gprof->decimals = seconds(&gprof->flat.all) < 100 ? 4 : 2;
+    gprof->decimals = figure_seconds(&gprof->flat.all) < 100 ? 4 : 2;
     write_heading(gprof);
     if (!write_flat(gprof))
         return false;
@@ -474,7 +477,7 @@ static bool gprof_write_all(struct gprof *gprof)
     return true;
 }
 
-static void free_all(struct gprof *gprof)
+static void free_gprof(struct gprof *gprof)
 {
     export_flat_free(&gprof->flat);
     base_map_free(&gprof->arc_map);
@@ -500,7 +503,7 @@ bool export_gprof(struct export_job *job)
     bool done =
         export_frames_init(&frames, job->profile, job->options->inlines ? EXPORT_DETAIL_INLINES : 0u) &&
         export_tree_build(&tree, job->options) && gprof_write_all(&gprof);
-    free_all(&gprof);
+    free_gprof(&gprof);
     export_tree_free(&tree);
     export_frames_free(&frames);
     return done;

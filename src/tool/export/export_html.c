@@ -56,7 +56,7 @@ static bool to_gzip(void *context, const void *bytes, size_t length)
     return !packer->packed.failed;
 }
 
-static struct packer *begin(struct export_output *document, const char *name)
+static struct packer *begin_packer(struct export_output *document, const char *name)
 {
     struct packer *packer = calloc(1, sizeof *packer);
     if (!packer)
@@ -75,7 +75,7 @@ static struct packer *begin(struct export_output *document, const char *name)
     return packer;
 }
 
-static bool end(struct packer *packer)
+static bool end_packer(struct packer *packer)
 {
     export_output_flush(&packer->text);
     export_gzip_end(&packer->gzip);
@@ -93,23 +93,23 @@ static bool end(struct packer *packer)
 static bool put_profile(struct export_job *job, const char *name, const struct profile *profile,
                         const struct export_options *options)
 {
-    struct packer *packer = begin(job->output, name);
+    struct packer *packer = begin_packer(job->output, name);
     if (!packer)
         return false;
     bool written = export_html_data(&packer->text, profile, options);
-    return end(packer) && written;
+    return end_packer(packer) && written;
 }
 
 static bool put_document(struct export_job *job, const struct export_document *document)
 {
-    struct packer *packer = begin(job->output, document->name);
+    struct packer *packer = begin_packer(job->output, document->name);
     if (!packer)
         return false;
     export_output_bytes(&packer->text, document->bytes, document->length);
-    return end(packer);
+    return end_packer(packer);
 }
 
-static bool put_all(struct export_job *job)
+static bool put_page_data(struct export_job *job)
 {
     const struct export_options *options = job->options;
     bool done = put_profile(job, "profile", job->profile, options);
@@ -131,7 +131,7 @@ bool export_html(struct export_job *job)
     if (!mark) /* export_profile has asked export_has_page; the build has looked for the mark */
         return false;
     export_output_bytes(job->output, export_html_page, (size_t)(mark - export_html_page));
-    bool done = put_all(job);
+    bool done = put_page_data(job);
     export_output_text(job->output, mark + sizeof PAGE_MARK - 1);
     return done;
 }

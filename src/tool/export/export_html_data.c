@@ -124,22 +124,22 @@ static bool gather_slots(struct data *data)
 
 /* --- writing --- */
 
-static void text(struct data *data, const char *string)
+static void put_data_text(struct data *data, const char *string)
 {
     export_output_text(data->output, string);
 }
 
-static void name(struct data *data, uint32_t string)
+static void put_data_name(struct data *data, uint32_t string)
 {
     export_output_name(data->output, profile_text(data->profile, string), EXPORT_ESCAPE_JSON);
 }
 
 /* Begins a column: what was before it ends. */
-static void column(struct data *data, const char *title, bool first)
+static void begin_data_column(struct data *data, const char *title, bool first)
 {
-    text(data, first ? "\"" : "],\n\"");
-    text(data, title);
-    text(data, "\":[");
+    put_data_text(data, first ? "\"" : "],\n\"");
+    put_data_text(data, title);
+    put_data_text(data, "\":[");
 }
 
 static void html_data_number(struct data *data, size_t index, uint64_t value)
@@ -156,7 +156,7 @@ static void signed_number(struct data *data, size_t index, int64_t value)
     export_output_integer(data->output, value);
 }
 
-static void next(struct data *data, size_t index)
+static void put_data_comma(struct data *data, size_t index)
 {
     if (index)
         export_output_bytes(data->output, ",", 1);
@@ -165,27 +165,27 @@ static void next(struct data *data, size_t index)
 static void write_meta(struct data *data)
 {
     const struct profile *profile = data->profile;
-    text(data, "\"meta\":{");
+    put_data_text(data, "\"meta\":{");
     for (size_t i = 0; i < profile->meta_count; i++) {
-        next(data, i);
-        name(data, profile->meta[i].key);
-        text(data, ":");
-        name(data, profile->meta[i].value);
+        put_data_comma(data, i);
+        put_data_name(data, profile->meta[i].key);
+        put_data_text(data, ":");
+        put_data_name(data, profile->meta[i].value);
     }
-    text(data, "},\n");
+    put_data_text(data, "},\n");
 }
 
 /* "said": what may be said of its figures; "why": what stands against their being all. */
 static void write_extent(struct data *data, struct profile_extent extent)
 {
-    text(data, extent.degree == PROFILE_EXTENT_NONE ? ",\"counted\":false" : ",\"counted\":true");
-    text(data, ",\"said\":\"");
-    text(data, profile_extent_words(&extent));
-    text(data, "\"");
+    put_data_text(data, extent.degree == PROFILE_EXTENT_NONE ? ",\"counted\":false" : ",\"counted\":true");
+    put_data_text(data, ",\"said\":\"");
+    put_data_text(data, profile_extent_words(&extent));
+    put_data_text(data, "\"");
     if (extent.degree != PROFILE_EXTENT_ALL) {
         struct base_text reason = {0};
         profile_extent_reason(&extent, &reason);
-        text(data, ",\"why\":");
+        put_data_text(data, ",\"why\":");
         export_output_name(data->output, base_text_string(&reason), EXPORT_ESCAPE_JSON);
         data->output->no_memory |= reason.failed;
         base_text_free(&reason);
@@ -197,164 +197,164 @@ static void write_counters(struct data *data)
     static const char *const combines[] = {"", "sum", "peak", "live"};
     const struct profile *profile = data->profile;
     uint16_t only = data->options->counter;
-    text(data, "\"counters\":[");
+    put_data_text(data, "\"counters\":[");
     for (size_t i = 1; i < profile->counter_count; i++) {
         const struct profile_counter *counter = &profile->counters[i];
-        text(data, i > 1 ? ",\n{\"name\":" : "{\"name\":");
-        name(data, counter->name);
-        text(data, ",\"unit\":");
-        name(data, counter->unit);
-        text(data, counter->exact ? ",\"exact\":true" : ",\"exact\":false");
+        put_data_text(data, i > 1 ? ",\n{\"name\":" : "{\"name\":");
+        put_data_name(data, counter->name);
+        put_data_text(data, ",\"unit\":");
+        put_data_name(data, counter->unit);
+        put_data_text(data, counter->exact ? ",\"exact\":true" : ",\"exact\":false");
         write_extent(data, profile_extent_of(profile, (uint32_t)i));
-        text(data, !only || only == i ? ",\"taken\":true" : ",\"taken\":false");
-        text(data, ",\"combine\":\"");
-        text(data, counter->combine <= PROFILE_LIVE ? combines[counter->combine] : "");
-        text(data, "\"}");
+        put_data_text(data, !only || only == i ? ",\"taken\":true" : ",\"taken\":false");
+        put_data_text(data, ",\"combine\":\"");
+        put_data_text(data, counter->combine <= PROFILE_LIVE ? combines[counter->combine] : "");
+        put_data_text(data, "\"}");
     }
-    text(data, "],\n\"preferred\":");
+    put_data_text(data, "],\n\"preferred\":");
     export_output_unsigned(data->output, data->options->preferred);
-    text(data, ",\n");
+    put_data_text(data, ",\n");
 }
 
 static void write_images(struct data *data)
 {
     const struct profile *profile = data->profile;
-    text(data, "\"images\":[");
+    put_data_text(data, "\"images\":[");
     for (size_t i = 0; i < profile->image_count; i++) {
         const struct profile_image *image = &profile->images[i];
-        text(data, i ? ",\n{\"name\":" : "{\"name\":");
-        name(data, image->name);
-        text(data, ",\"path\":");
-        name(data, image->path);
-        text(data, ",\"build_id\":");
-        name(data, image->build_id);
-        text(data, ",\"kind\":");
+        put_data_text(data, i ? ",\n{\"name\":" : "{\"name\":");
+        put_data_name(data, image->name);
+        put_data_text(data, ",\"path\":");
+        put_data_name(data, image->path);
+        put_data_text(data, ",\"build_id\":");
+        put_data_name(data, image->build_id);
+        put_data_text(data, ",\"kind\":");
         export_output_unsigned(data->output, image->kind);
-        text(data, "}");
+        put_data_text(data, "}");
     }
-    text(data, "],\n");
+    put_data_text(data, "],\n");
 }
 
 static void write_processes(struct data *data)
 {
     const struct profile *profile = data->profile;
-    text(data, "\"processes\":[");
+    put_data_text(data, "\"processes\":[");
     for (size_t i = 0; i < profile->process_count; i++) {
         const struct profile_process *process = &profile->processes[i];
         const char *origin = profile_origin(profile, process->origin, "name");
-        text(data, i ? ",\n{\"pid\":" : "{\"pid\":");
+        put_data_text(data, i ? ",\n{\"pid\":" : "{\"pid\":");
         export_output_integer(data->output, process->pid);
-        text(data, ",\"name\":");
-        name(data, process->name);
-        text(data, ",\"command\":");
-        name(data, process->command);
-        text(data, ",\"origin\":");
+        put_data_text(data, ",\"name\":");
+        put_data_name(data, process->name);
+        put_data_text(data, ",\"command\":");
+        put_data_name(data, process->command);
+        put_data_text(data, ",\"origin\":");
         export_output_name(data->output, origin ? origin : "", EXPORT_ESCAPE_JSON);
-        text(data, ",\"start_ns\":");
+        put_data_text(data, ",\"start_ns\":");
         export_output_unsigned(data->output, process->start_ns);
-        text(data, ",\"end_ns\":");
+        put_data_text(data, ",\"end_ns\":");
         export_output_unsigned(data->output, process->end_ns);
-        text(data, "}");
+        put_data_text(data, "}");
     }
-    text(data, "],\n");
+    put_data_text(data, "],\n");
 }
 
 static void write_threads(struct data *data)
 {
     const struct profile *profile = data->profile;
-    text(data, "\"threads\":{");
-    column(data, "process", true);
+    put_data_text(data, "\"threads\":{");
+    begin_data_column(data, "process", true);
     for (size_t i = 0; i < profile->thread_count; i++)
         html_data_number(data, i, profile->threads[i].process);
-    column(data, "tid", false);
+    begin_data_column(data, "tid", false);
     for (size_t i = 0; i < profile->thread_count; i++)
         signed_number(data, i, profile->threads[i].tid);
-    column(data, "name", false);
+    begin_data_column(data, "name", false);
     for (size_t i = 0; i < profile->thread_count; i++) {
-        next(data, i);
-        name(data, profile->threads[i].name);
+        put_data_comma(data, i);
+        put_data_name(data, profile->threads[i].name);
     }
-    text(data, "]},\n");
+    put_data_text(data, "]},\n");
 }
 
 static void write_functions(struct data *data)
 {
     const struct export_frames *frames = &data->frames;
-    text(data, "\"functions\":{");
-    column(data, "name", true);
+    put_data_text(data, "\"functions\":{");
+    begin_data_column(data, "name", true);
     for (size_t i = 0; i < frames->function_count; i++) {
-        next(data, i);
-        text(data, i ? frames->names[i] : "\"\"");
+        put_data_comma(data, i);
+        put_data_text(data, i ? frames->names[i] : "\"\"");
     }
-    column(data, "kind", false);
+    begin_data_column(data, "kind", false);
     for (size_t i = 0; i < frames->function_count; i++)
         html_data_number(data, i, frames->functions[i].kind);
-    column(data, "image", false);
+    begin_data_column(data, "image", false);
     for (size_t i = 0; i < frames->function_count; i++)
         html_data_number(data, i, frames->functions[i].image);
-    column(data, "file", false);
+    begin_data_column(data, "file", false);
     for (size_t i = 0; i < frames->function_count; i++) {
-        next(data, i);
-        name(data, frames->functions[i].file);
+        put_data_comma(data, i);
+        put_data_name(data, frames->functions[i].file);
     }
-    text(data, "]},\n");
+    put_data_text(data, "]},\n");
 }
 
 /* A parent as how far before its child it is. */
 static void write_tree(struct data *data)
 {
     const struct export_tree *tree = &data->tree;
-    text(data, "\"tree\":{");
-    column(data, "up", true);
+    put_data_text(data, "\"tree\":{");
+    begin_data_column(data, "up", true);
     for (size_t i = 0; i < tree->count; i++)
         html_data_number(data, i, i - tree->branches[i].parent);
-    column(data, "function", false);
+    begin_data_column(data, "function", false);
     for (size_t i = 0; i < tree->count; i++)
         html_data_number(data, i, data->frames.frames[tree->branches[i].frame].function);
-    text(data, "]},\n");
+    put_data_text(data, "]},\n");
 }
 
 static void write_cells(struct data *data)
 {
-    text(data, "\"cells\":{");
-    column(data, "counter", true);
+    put_data_text(data, "\"cells\":{");
+    begin_data_column(data, "counter", true);
     for (size_t i = 0; i < data->sum_count; i++)
         html_data_number(data, i, data->sums[i].counter);
-    column(data, "thread", false);
+    begin_data_column(data, "thread", false);
     for (size_t i = 0; i < data->sum_count; i++)
         html_data_number(data, i, data->sums[i].thread);
-    column(data, "branch", false);
+    begin_data_column(data, "branch", false);
     for (size_t i = 0; i < data->sum_count; i++)
         signed_number(data, i, (int64_t)data->sums[i].branch - (i ? (int64_t)data->sums[i - 1].branch : 0));
-    column(data, "value", false);
+    begin_data_column(data, "value", false);
     for (size_t i = 0; i < data->sum_count; i++)
         signed_number(data, i, data->sums[i].figure.value);
-    column(data, "samples", false);
+    begin_data_column(data, "samples", false);
     for (size_t i = 0; i < data->sum_count; i++)
         html_data_number(data, i, data->sums[i].figure.samples);
-    text(data, "]},\n");
+    put_data_text(data, "]},\n");
 }
 
 static void write_edges(struct data *data)
 {
     const struct profile_edge *edges = data->profile->edges;
-    text(data, "\"edges\":{");
-    column(data, "caller", true);
+    put_data_text(data, "\"edges\":{");
+    begin_data_column(data, "caller", true);
     for (size_t i = 0; i < data->edge_count; i++)
         html_data_number(data, i, html_data_function_at(data, edges[data->edges[i]].site));
-    column(data, "callee", false);
+    begin_data_column(data, "callee", false);
     for (size_t i = 0; i < data->edge_count; i++)
         html_data_number(data, i, html_data_function_at(data, edges[data->edges[i]].callee));
-    column(data, "thread", false);
+    begin_data_column(data, "thread", false);
     for (size_t i = 0; i < data->edge_count; i++)
         html_data_number(data, i, edges[data->edges[i]].thread);
-    column(data, "kind", false);
+    begin_data_column(data, "kind", false);
     for (size_t i = 0; i < data->edge_count; i++)
         html_data_number(data, i, edges[data->edges[i]].kind);
-    column(data, "calls", false);
+    begin_data_column(data, "calls", false);
     for (size_t i = 0; i < data->edge_count; i++)
         html_data_number(data, i, edges[data->edges[i]].calls);
-    text(data, "]},\n");
+    put_data_text(data, "]},\n");
 }
 
 /* Steps and branches as differences to the slot before. */
@@ -362,39 +362,39 @@ static void write_timeline(struct data *data)
 {
     const struct export_timeline *timeline = &data->timeline;
     const struct export_slot *slots = timeline->slots;
-    text(data, "\"timeline\":");
+    put_data_text(data, "\"timeline\":");
     if (!timeline->count) {
-        text(data, "null}\n");
+        put_data_text(data, "null}\n");
         return;
     }
-    text(data, "{\"step_ns\":");
+    put_data_text(data, "{\"step_ns\":");
     export_output_unsigned(data->output, timeline->step_ns);
-    text(data, ",\n");
-    column(data, "counter", true);
+    put_data_text(data, ",\n");
+    begin_data_column(data, "counter", true);
     for (size_t i = 0; i < timeline->count; i++)
         html_data_number(data, i, slots[i].counter);
-    column(data, "thread", false);
+    begin_data_column(data, "thread", false);
     for (size_t i = 0; i < timeline->count; i++)
         html_data_number(data, i, slots[i].thread);
-    column(data, "step", false);
+    begin_data_column(data, "step", false);
     for (size_t i = 0; i < timeline->count; i++)
         signed_number(data, i, (int64_t)slots[i].step - (i ? (int64_t)slots[i - 1].step : 0));
-    column(data, "branch", false);
+    begin_data_column(data, "branch", false);
     for (size_t i = 0; i < timeline->count; i++)
         signed_number(data, i, (int64_t)slots[i].node - (i ? (int64_t)slots[i - 1].node : 0));
-    column(data, "samples", false);
+    begin_data_column(data, "samples", false);
     for (size_t i = 0; i < timeline->count; i++)
         html_data_number(data, i, slots[i].samples);
-    text(data, "]}}\n");
+    put_data_text(data, "]}}\n");
 }
 
 static void html_data_write_all(struct data *data)
 {
-    text(data, "{\"version\":1,\"creator\":");
+    put_data_text(data, "{\"version\":1,\"creator\":");
     export_output_name(data->output, data->options->creator, EXPORT_ESCAPE_JSON);
-    text(data, ",\"file\":");
+    put_data_text(data, ",\"file\":");
     export_output_name(data->output, data->options->file, EXPORT_ESCAPE_JSON);
-    text(data, ",\n");
+    put_data_text(data, ",\n");
     write_meta(data);
     write_counters(data);
     write_images(data);

@@ -34,7 +34,7 @@ struct massif {
     size_t order_capacity;
 };
 
-static void text(struct massif *massif, const char *string)
+static void put_massif_text(struct massif *massif, const char *string)
 {
     export_output_text(massif->job->output, string);
 }
@@ -100,7 +100,7 @@ static int largest_first(const void *left, const void *right, void *context)
     return (a > b) - (a < b);
 }
 
-static void indent(struct massif *massif, size_t depth)
+static void put_indent(struct massif *massif, size_t depth)
 {
     for (size_t i = 0; i < depth; i++)
         export_output_bytes(massif->job->output, " ", 1);
@@ -111,18 +111,18 @@ static void write_place(struct massif *massif, const struct site *site)
     const struct export_frames *frames = massif->tree->frames;
     const struct export_frame *frame = &frames->frames[site->frame];
     const char *file = profile_text(frames->profile, frame->file);
-    text(massif, frames->names[frame->function]);
+    put_massif_text(massif, frames->names[frame->function]);
     if (!*file)
         file = export_frames_image(frames, frame->function);
     if (!*file)
         return;
-    text(massif, frame->line ? " (" : " (in ");
+    put_massif_text(massif, frame->line ? " (" : " (in ");
     export_output_name(massif->job->output, file, EXPORT_ESCAPE_LINE);
     if (frame->line) {
-        text(massif, ":");
+        put_massif_text(massif, ":");
         export_output_unsigned(massif->job->output, frame->line);
     }
-    text(massif, ")");
+    put_massif_text(massif, ")");
 }
 
 struct rest { /* what is too small */
@@ -130,7 +130,7 @@ struct rest { /* what is too small */
     struct export_figure held;
 };
 
-static bool shows(const struct massif *massif, uint32_t site)
+static bool is_shown_site(const struct massif *massif, uint32_t site)
 {
     return massif->sites[site].held.value >= massif->sites[0].held.value / LEAST;
 }
@@ -138,25 +138,26 @@ static bool shows(const struct massif *massif, uint32_t site)
 static void write_site(struct massif *massif, uint32_t number, size_t depth, size_t children)
 {
     const struct site *site = &massif->sites[number];
-    indent(massif, depth);
-    text(massif, "n");
+    put_indent(massif, depth);
+    put_massif_text(massif, "n");
     export_output_unsigned(massif->job->output, children);
-    text(massif, ": ");
+    put_massif_text(massif, ": ");
     export_output_integer(massif->job->output, site->held.value);
-    text(massif, number ? " " : " (heap allocation functions) malloc/new/new[], --alloc-fns, etc.");
+    put_massif_text(massif,
+                    number ? " " : " (heap allocation functions) malloc/new/new[], --alloc-fns, etc.");
     if (number)
         write_place(massif, site);
-    text(massif, "\n");
+    put_massif_text(massif, "\n");
 }
 
 static void write_rest(struct massif *massif, const struct rest *rest, size_t depth)
 {
-    indent(massif, depth);
-    text(massif, "n0: ");
+    put_indent(massif, depth);
+    put_massif_text(massif, "n0: ");
     export_output_integer(massif->job->output, rest->held.value);
-    text(massif, " in ");
+    put_massif_text(massif, " in ");
     export_output_unsigned(massif->job->output, rest->places);
-    text(massif, " places, all below a thousandth of everything\n");
+    put_massif_text(massif, " places, all below a thousandth of everything\n");
 }
 
 struct pending {
@@ -173,7 +174,7 @@ static size_t open_site(struct massif *massif, uint32_t number, size_t depth, st
     struct rest rest = {0};
     size_t count = 0;
     for (uint32_t child = massif->sites[number].first; child; child = massif->sites[child].next) {
-        if (!shows(massif, child)) {
+        if (!is_shown_site(massif, child)) {
             rest.places++;
             massif_add(massif, &rest.held, &massif->sites[child].held);
             continue;
@@ -221,15 +222,15 @@ static void write_head(struct massif *massif, unsigned number, uint64_t time_ms,
                        const char *tree)
 {
     struct export_output *output = massif->job->output;
-    text(massif, "#-----------\nsnapshot=");
+    put_massif_text(massif, "#-----------\nsnapshot=");
     export_output_unsigned(output, number);
-    text(massif, "\n#-----------\ntime=");
+    put_massif_text(massif, "\n#-----------\ntime=");
     export_output_unsigned(output, time_ms);
-    text(massif, "\nmem_heap_B=");
+    put_massif_text(massif, "\nmem_heap_B=");
     export_output_integer(output, bytes);
-    text(massif, "\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=");
-    text(massif, tree);
-    text(massif, "\n");
+    put_massif_text(massif, "\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=");
+    put_massif_text(massif, tree);
+    put_massif_text(massif, "\n");
 }
 
 static bool write_picture(struct massif *massif, unsigned number, uint64_t time_ms, enum profile_heap which,
@@ -253,8 +254,9 @@ static void write_extent(struct massif *massif)
     struct base_text reason = {0};
     profile_extent_reason(&extent, &reason);
     if (extent.degree != PROFILE_EXTENT_ALL) {
-        text(massif, extent.degree == PROFILE_EXTENT_NONE ? "; not counted" : "; not all was counted");
-        text(massif, reason.length ? ": " : "");
+        put_massif_text(massif,
+                        extent.degree == PROFILE_EXTENT_NONE ? "; not counted" : "; not all was counted");
+        put_massif_text(massif, reason.length ? ": " : "");
         export_output_name(massif->job->output, base_text_string(&reason), EXPORT_ESCAPE_LINE);
     }
     massif->job->output->no_memory |= reason.failed;
@@ -270,13 +272,13 @@ static bool write_pictures(struct massif *massif)
     uint64_t peak = highest ? highest->time_ns / 1000000 : 0,
              end = duration ? strtoull(duration, NULL, 10) / 1000000 : 0;
     struct export_figure *self = calloc(massif->tree->count, sizeof *self);
-    text(massif, "desc: heap.peak and heap.live of ");
+    put_massif_text(massif, "desc: heap.peak and heap.live of ");
     export_output_name(massif->job->output, massif->job->options->file, EXPORT_ESCAPE_LINE);
     write_extent(massif);
-    text(massif, "\ncmd: ");
+    put_massif_text(massif, "\ncmd: ");
     export_output_name(massif->job->output, command && *command ? command : massif->job->options->file,
                        EXPORT_ESCAPE_LINE);
-    text(massif, "\ntime_unit: ms\n");
+    put_massif_text(massif, "\ntime_unit: ms\n");
     write_head(massif, 0, 0, 0, "empty");
     bool done = self && write_picture(massif, 1, peak, PROFILE_HEAP_PEAK, self) &&
                 write_picture(massif, 2, end > peak ? end : peak, PROFILE_HEAP_LIVE, self);

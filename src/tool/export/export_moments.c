@@ -4,7 +4,7 @@
 
 #include "base_map.h"
 
-static int order(uint64_t one, uint64_t two)
+static int compare_moment_fields(uint64_t one, uint64_t two)
 {
     return (one > two) - (one < two);
 }
@@ -12,10 +12,10 @@ static int order(uint64_t one, uint64_t two)
 static int by_thread(const void *left, const void *right)
 {
     const struct export_moment *a = left, *b = right;
-    int result = order(a->thread, b->thread);
+    int result = compare_moment_fields(a->thread, b->thread);
     if (!result)
-        result = order(a->time_ns, b->time_ns);
-    return result ? result : order(a->branch, b->branch);
+        result = compare_moment_fields(a->time_ns, b->time_ns);
+    return result ? result : compare_moment_fields(a->branch, b->branch);
 }
 
 static size_t count_times(const struct export_options *options)

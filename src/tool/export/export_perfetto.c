@@ -99,7 +99,7 @@ static bool find_stack(struct trace *trace, uint32_t branch)
     return true;
 }
 
-static bool go_to(struct trace *trace, const struct export_moment *moment)
+static bool switch_stack(struct trace *trace, const struct export_moment *moment)
 {
     size_t same = 0;
     if (!find_stack(trace, moment->branch))
@@ -114,7 +114,7 @@ static bool go_to(struct trace *trace, const struct export_moment *moment)
     return true;
 }
 
-static uint64_t worth(const struct export_moment *moment)
+static uint64_t moment_value(const struct export_moment *moment)
 {
     return moment->value > 0 ? (uint64_t)moment->value : 0;
 }
@@ -125,12 +125,12 @@ static bool write_samples(struct trace *trace, const struct export_moment *momen
     trace->thread = moments[0].thread;
     for (size_t i = 0; i < count; i++) {
         const struct export_moment *before = i ? &moments[i - 1] : NULL;
-        if (before && moments[i].time_ns - before->time_ns > GAP * worth(before))
-            end_slices(trace, 0, before->time_ns + worth(before));
-        if (!go_to(trace, &moments[i]))
+        if (before && moments[i].time_ns - before->time_ns > GAP * moment_value(before))
+            end_slices(trace, 0, before->time_ns + moment_value(before));
+        if (!switch_stack(trace, &moments[i]))
             return false;
     }
-    end_slices(trace, 0, moments[count - 1].time_ns + worth(&moments[count - 1]));
+    end_slices(trace, 0, moments[count - 1].time_ns + moment_value(&moments[count - 1]));
     return true;
 }
 

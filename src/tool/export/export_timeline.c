@@ -53,7 +53,7 @@ struct timeline_filling {
     bool no_memory;
 };
 
-static void lengthen(struct export_timeline *timeline)
+static void double_step(struct export_timeline *timeline)
 {
     timeline->step_ns *= 2;
     for (size_t i = 0; i < timeline->count; i++)
@@ -68,19 +68,19 @@ static uint32_t last_step(const struct export_timeline *timeline)
     return last;
 }
 
-static size_t allowed(size_t most, uint32_t last)
+static size_t allowed_slots(size_t most, uint32_t last)
 {
     return last / 2 < EXPORT_TIMELINE_STEPS ? most * 5 / 2 : most;
 }
 
 /* No further than to one step, in which a slot is a node of a thread. */
-static void reduce(struct timeline_filling *filling)
+static void reduce_slots(struct timeline_filling *filling)
 {
     struct export_timeline *timeline = filling->timeline;
     export_timeline_sort(timeline);
-    for (uint32_t last = last_step(timeline); last && timeline->count > allowed(filling->most, last);
+    for (uint32_t last = last_step(timeline); last && timeline->count > allowed_slots(filling->most, last);
          last /= 2) {
-        lengthen(timeline);
+        double_step(timeline);
         export_timeline_sort(timeline);
     }
 }
@@ -103,7 +103,7 @@ static bool timeline_fill(void *context, const struct store_timeline_sample *sam
     if (!timeline_is_taken(filling, sample))
         return true;
     while (sample->time_ns / timeline->step_ns > UINT32_MAX)
-        lengthen(timeline);
+        double_step(timeline);
     if (!base_array_room(timeline->slots, timeline->count, timeline->capacity)) {
         filling->no_memory = true;
         return false;
@@ -115,7 +115,7 @@ static bool timeline_fill(void *context, const struct store_timeline_sample *sam
                              .counter = sample->counter,
                              .samples = 1};
     if (timeline->count == timeline->capacity && timeline->count > 5 * filling->most)
-        reduce(filling);
+        reduce_slots(filling);
     return true;
 }
 
@@ -128,6 +128,6 @@ int export_timeline_read(struct export_timeline *timeline, const char *path, con
     if (filling.no_memory)
         return base_fail(error, BASE_ENOMEM, "out of memory for the timeline");
     if (code >= 0)
-        reduce(&filling);
+        reduce_slots(&filling);
     return code;
 }

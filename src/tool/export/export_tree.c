@@ -239,8 +239,8 @@ void export_tree_figures(const struct export_tree *tree, uint16_t counter, struc
 /* --- walking --- */
 
 /* The way back from `branch` until the next thing to enter is below the one on top. */
-static void leave_to(const struct export_tree *tree, const struct export_visitor *visitor, uint32_t branch,
-                     uint32_t parent)
+static void leave_branches(const struct export_tree *tree, const struct export_visitor *visitor,
+                           uint32_t branch, uint32_t parent)
 {
     for (; branch != parent; branch = tree->branches[branch].parent)
         if (visitor->leave)
@@ -254,7 +254,7 @@ bool export_tree_walk(const struct export_tree *tree, const struct export_visito
     bool going = pending != NULL;
     for (uint32_t branch = 0; going; branch = pending[--waiting]) {
         if (branch) {
-            leave_to(tree, visitor, at, tree->branches[branch].parent);
+            leave_branches(tree, visitor, at, tree->branches[branch].parent);
             going = visitor->enter(visitor->context, branch);
             at = branch;
         }
@@ -264,7 +264,7 @@ bool export_tree_walk(const struct export_tree *tree, const struct export_visito
             break;
     }
     if (going)
-        leave_to(tree, visitor, at, 0);
+        leave_branches(tree, visitor, at, 0);
     free(pending);
     return going;
 }

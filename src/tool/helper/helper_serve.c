@@ -160,8 +160,8 @@ static bool take_stops(struct helper_server *server, struct helper_wait *wait)
         pid_t tid = helper_wait_next(wait, &status);
         if (tid <= 0)
             return false;
-        if (trace_stop_take(&server->once.stop, tid, status) == BASE_ENOTFOUND)
-            trace_follow_take(&server->follow, tid, status);
+        if (trace_stop_handle_status(&server->once.stop, tid, status) == BASE_ENOTFOUND)
+            trace_follow_handle_status(&server->follow, tid, status);
         helper_wait_expect(wait, WIFSTOPPED(status) ? tid : tid + 1);
         helper_wait_expect(wait, server->follow.expected);
     }
@@ -263,7 +263,7 @@ static void close_others(int socket)
 }
 
 /* The helper gives up the terminal's signals, tally's descriptors and tally's working directory. */
-static void daemonize(int *socket)
+static void daemonize_helper(int *socket)
 {
     sigset_t all;
     sigfillset(&all);
@@ -317,7 +317,7 @@ static void drain_stops(struct helper_server *server)
 _Noreturn void helper_serve(int socket)
 {
     struct loop loop = {0};
-    daemonize(&socket);
+    daemonize_helper(&socket);
     begin_loop(&loop, socket);
     while (run_once(&loop))
         ;

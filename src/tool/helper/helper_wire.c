@@ -21,7 +21,7 @@ ssize_t helper_wire_get(int socket, void *bytes, size_t size, int flags)
     return recvmsg(socket, &head, flags);
 }
 
-static int send_all(int socket, const void *bytes, size_t size)
+static int send_bytes(int socket, const void *bytes, size_t size)
 {
     size_t done = 0;
     while (done < size) {
@@ -51,12 +51,12 @@ int helper_wire_send(int socket, const struct helper_message *message, const voi
     ssize_t sent;
     while ((sent = sendmsg(socket, &head, MSG_NOSIGNAL)) < 0 && errno == EINTR)
         ;
-    if (sent <= 0 || send_all(socket, (const char *)&copy + sent, sizeof copy - (size_t)sent))
+    if (sent <= 0 || send_bytes(socket, (const char *)&copy + sent, sizeof copy - (size_t)sent))
         return -1;
-    return send_all(socket, bytes, message->size);
+    return send_bytes(socket, bytes, message->size);
 }
 
-static int receive_all(int socket, void *bytes, size_t size)
+static int receive_bytes(int socket, void *bytes, size_t size)
 {
     size_t done = 0;
     while (done < size) {
@@ -85,17 +85,17 @@ static int receive_header(int socket, struct helper_message *message, int *file)
         memcpy(file, CMSG_DATA(first), sizeof *file);
     if (got <= 0)
         return -1;
-    return receive_all(socket, (char *)message + got, sizeof *message - (size_t)got);
+    return receive_bytes(socket, (char *)message + got, sizeof *message - (size_t)got);
 }
 
 /* Bytes that there is no memory for are read all the same, since the next message is behind them. */
-static int skip_all(int socket, uint64_t size)
+static int skip_bytes(int socket, uint64_t size)
 {
     char bytes[4096];
     int result = 0;
     for (uint64_t part; size && result == 0; size -= part) {
         part = size < sizeof bytes ? size : sizeof bytes;
-        result = receive_all(socket, bytes, part);
+        result = receive_bytes(socket, bytes, part);
     }
     return result ? -1 : 1;
 }
@@ -109,7 +109,7 @@ int helper_wire_receive(int socket, struct helper_message *message, void **bytes
         result = -1;
     if (result == 0 && message->size) {
         *bytes = malloc(message->size + 1);
-        result = *bytes ? receive_all(socket, *bytes, message->size) : skip_all(socket, message->size);
+        result = *bytes ? receive_bytes(socket, *bytes, message->size) : skip_bytes(socket, message->size);
         if (result == 0)
             ((char *)*bytes)[message->size] = '\0';
     }

@@ -85,7 +85,7 @@ static int unpack_piece(struct unpacking *unpacking)
     return inflateReset(stream) == Z_OK ? Z_OK : Z_DATA_ERROR;
 }
 
-static int explain(int state, size_t length, struct base_error *error)
+static int explain_failure(int state, size_t length, struct base_error *error)
 {
     if (state == Z_MEM_ERROR)
         return base_fail(error, BASE_ENOMEM, "out of memory");
@@ -110,7 +110,7 @@ int import_file_unpack(const uint8_t *bytes, size_t size, uint8_t **unpacked, si
     inflateEnd(&unpacking.stream);
     if (state != Z_STREAM_END) {
         free(unpacking.bytes);
-        return explain(state, unpacking.length, error);
+        return explain_failure(state, unpacking.length, error);
     }
     *unpacked = unpacking.bytes;
     *length = unpacking.length;

@@ -181,7 +181,7 @@ static uint32_t thread_named(struct folded *folded, const char *name)
 
 /* --- a stack --- */
 
-static void count(struct folded *folded, uint32_t node, uint32_t thread, double weight)
+static void count_weight(struct folded *folded, uint32_t node, uint32_t thread, double weight)
 {
     double rate = folded->options->rate_hz;
     int64_t value = (int64_t)fmin(round(rate > 0 ? weight * 1e9 / rate : weight), 9e18);
@@ -211,7 +211,7 @@ static bool folded_add_line(struct folded *folded, const struct line *line)
     while ((name = strsep(&rest, ";")))
         add_frame(folded, name);
     finish_frame(folded);
-    count(folded, import_stack_node(&folded->stack), thread, line->weight);
+    count_weight(folded, import_stack_node(&folded->stack), thread, line->weight);
     return !folded->stack.failed;
 }
 

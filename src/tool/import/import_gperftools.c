@@ -49,7 +49,7 @@ static bool has_word(const struct words *words, size_t index)
     return index < words->size / words->width;
 }
 
-static uint64_t word(const struct words *words, size_t index)
+static uint64_t file_word(const struct words *words, size_t index)
 {
     const uint8_t *bytes = words->bytes + index * words->width;
     uint64_t value = 0;
@@ -60,8 +60,9 @@ static uint64_t word(const struct words *words, size_t index)
 
 static bool is_header(const struct words *words)
 {
-    return has_word(words, 4) && !word(words, 0) && word(words, 1) >= HEADER_WORDS && word(words, 1) < 4096 &&
-           !word(words, 2) && word(words, 3) && word(words, 3) <= UINT32_MAX;
+    return has_word(words, 4) && !file_word(words, 0) && file_word(words, 1) >= HEADER_WORDS &&
+           file_word(words, 1) < 4096 && !file_word(words, 2) && file_word(words, 3) &&
+           file_word(words, 3) <= UINT32_MAX;
 }
 
 /* Of the four ways to read the header at most one makes sense. */
@@ -120,7 +121,7 @@ static int add_places(struct gperftools *gperftools, const struct proc_maps *map
     return result;
 }
 
-static const char *program(const struct proc_maps *maps)
+static const char *program_path(const struct proc_maps *maps)
 {
     for (size_t i = 0; i < maps->count; i++)
         if (maps->items[i].path[0] == '/')
@@ -142,8 +143,8 @@ static int read_maps(struct gperftools *gperftools, struct base_error *error)
     int result = proc_maps_parse(text, &maps, error);
     if (result == BASE_OK && add_places(gperftools, &maps) < 0)
         result = base_fail(error, BASE_ENOMEM, "out of memory");
-    if (result == BASE_OK && program(&maps)) /* the first is the program's own */
-        profile_set_meta(gperftools->profile, "command", program(&maps));
+    if (result == BASE_OK && program_path(&maps)) /* the first is the program's own */
+        profile_set_meta(gperftools->profile, "command", program_path(&maps));
     proc_maps_free(&maps);
     free(text);
     return result;
@@ -172,7 +173,7 @@ static bool add_sample(struct gperftools *gperftools, size_t first, size_t depth
     int64_t value;
     import_stack_begin(&gperftools->stack);
     for (size_t i = depth; i-- > 0;) {
-        uint64_t pc = word(&gperftools->words, first + i);
+        uint64_t pc = file_word(&gperftools->words, first + i);
         import_stack_add(&gperftools->stack, address_of(gperftools, i ? pc - 1 : pc), 0);
     }
     uint32_t node = import_stack_node(&gperftools->stack);
@@ -188,11 +189,11 @@ static bool add_sample(struct gperftools *gperftools, size_t first, size_t depth
 static bool gperftools_walk(struct gperftools *gperftools, bool add, bool *corrupt)
 {
     const struct words *words = &gperftools->words;
-    size_t at = 2 + (size_t)word(words, 1);
+    size_t at = 2 + (size_t)file_word(words, 1);
     gperftools->maps = 0;
     while (has_word(words, at + 2)) {
-        uint64_t count = word(words, at), depth = word(words, at + 1);
-        if (!count && depth == 1 && !word(words, at + 2)) {
+        uint64_t count = file_word(words, at), depth = file_word(words, at + 1);
+        if (!count && depth == 1 && !file_word(words, at + 2)) {
             gperftools->maps = (at + 3) * words->width;
             return true;
         }
@@ -235,7 +236,7 @@ int import_gperftools(const uint8_t *bytes, size_t size, const struct import_opt
     (void)options;
     if (!find_form(bytes, size, &gperftools.words))
         return base_fail(error, BASE_EFORMAT, "it does not begin as a profile of gperftools does");
-    gperftools.period_us = word(&gperftools.words, 3);
+    gperftools.period_us = file_word(&gperftools.words, 3);
     gperftools.nowhere = import_stack_nowhere(profile);
     gperftools.counter = (uint16_t)profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
     if (!gperftools.nowhere || !gperftools.counter)

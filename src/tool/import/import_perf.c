@@ -78,7 +78,7 @@ static bool make_counter(struct replay *replay, struct import_perf_event *event)
 }
 
 /* Without a period a sample of a clock stands for what its rate says, another for one event. */
-static uint64_t worth(const struct import_perf_sample *sample)
+static uint64_t sample_weight(const struct import_perf_sample *sample)
 {
     const struct perf_event_attr *attr = &sample->event->attr;
     if (sample->period)
@@ -122,7 +122,7 @@ static bool on_sample(struct replay *replay, const struct perf_event_header *hea
     add_lone_kernel(&sample->sample, lone);
     replay->kernel_seen |= sample->sample.chain_count != 0;
     replay->stream.counter = sample->event->counter;
-    replay->stream.sample_value = (int64_t)worth(sample);
+    replay->stream.sample_value = (int64_t)sample_weight(sample);
     sample_stream_sample(&replay->stream, &sample->sample);
     return true;
 }

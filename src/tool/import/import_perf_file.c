@@ -86,7 +86,7 @@ static void take_feature(struct import_perf *perf, const struct perf_event_heade
 }
 
 /* Bytes that follow a record without being of it. */
-static uint64_t trailing(const struct perf_event_header *header)
+static uint64_t trailing_size(const struct perf_event_header *header)
 {
     uint32_t size = 0;
     if (header->type == USER_AUXTRACE && header->size >= sizeof *header + 8)
@@ -105,7 +105,8 @@ struct unpacking {
     size_t walked; /* bytes of what was unpacked whose records are known */
 };
 
-static bool unpack(struct import_perf *perf, struct unpacking *unpacking, const uint8_t *bytes, size_t size)
+static bool unpack_bytes(struct import_perf *perf, struct unpacking *unpacking, const uint8_t *bytes,
+                         size_t size)
 {
     char piece[65536];
     ZSTD_inBuffer in = {bytes, size, 0};
@@ -173,7 +174,7 @@ static bool take_packed(struct import_perf *perf, struct unpacking *unpacking,
         size = (size_t)number_at(bytes);
         bytes += 8;
     }
-    return unpack(perf, unpacking, bytes, size) && walk_unpacked(perf, unpacking);
+    return unpack_bytes(perf, unpacking, bytes, size) && walk_unpacked(perf, unpacking);
 }
 
 static bool take_record(struct import_perf *perf, struct unpacking *unpacking, size_t at,
@@ -215,7 +216,7 @@ static const struct perf_event_header *next_record(struct import_perf *perf, siz
     if (perf->corrupt || perf->cut)
         return NULL;
     header = import_perf_record(perf, &(struct import_perf_place){.offset = at});
-    perf->cut = trailing(header) > end - at - header->size;
+    perf->cut = trailing_size(header) > end - at - header->size;
     return perf->cut ? NULL : header;
 }
 
@@ -226,7 +227,7 @@ static void walk_records(struct import_perf *perf, size_t at, size_t end)
     bool cut = perf->cut; /* already, since the file has no end */
     perf->cut = false;
     while ((header = next_record(perf, at, end)) && take_record(perf, &unpacking, at, header))
-        at += header->size + (size_t)trailing(header);
+        at += header->size + (size_t)trailing_size(header);
     perf->cut |= cut || (perf->unpacked.length != unpacking.walked && !perf->corrupt && !perf->too_large);
     perf->no_memory |= perf->unpacked.failed;
     ZSTD_freeDStream(unpacking.stream);
@@ -234,7 +235,7 @@ static void walk_records(struct import_perf *perf, size_t at, size_t end)
 
 /* --- a file --- */
 
-static bool is_inside(const struct import_perf *perf, const struct section *section)
+static bool is_section_inside(const struct import_perf *perf, const struct section *section)
 {
     return section->offset <= perf->size && section->size <= perf->size - section->offset;
 }
@@ -248,13 +249,13 @@ static struct section section_at(const struct import_perf *perf, size_t offset)
  * that point at the same place again and again would be work without end. */
 static bool read_attrs(struct import_perf *perf, const struct section *attrs, uint64_t each)
 {
-    if (each < PERF_ATTR_SIZE_VER0 + SECTION || each > 4096 || !is_inside(perf, attrs))
+    if (each < PERF_ATTR_SIZE_VER0 + SECTION || each > 4096 || !is_section_inside(perf, attrs))
         return false;
     uint64_t left = perf->size;
     for (uint64_t at = 0; attrs->size - at >= each; at += each) {
         const uint8_t *attr = perf->bytes + attrs->offset + at;
         struct section ids = {number_at(attr + each - SECTION), number_at(attr + each - 8)};
-        if (!is_inside(perf, &ids) || ids.size > left ||
+        if (!is_section_inside(perf, &ids) || ids.size > left ||
             !import_perf_add_event(perf, attr, (size_t)each - SECTION, perf->bytes + ids.offset,
                                    (size_t)ids.size / 8))
             return false;
@@ -270,12 +271,12 @@ static void read_features(struct import_perf *perf, const uint8_t *bits, uint64_
         if (!(bits[number / 8] >> (number % 8) & 1))
             continue;
         struct section entry = {table, SECTION};
-        if (!is_inside(perf, &entry)) {
+        if (!is_section_inside(perf, &entry)) {
             perf->cut = true;
             return;
         }
         struct section section = section_at(perf, (size_t)table);
-        if (is_inside(perf, &section))
+        if (is_section_inside(perf, &section))
             import_perf_feature(perf, number, perf->bytes + section.offset, (size_t)section.size);
         else
             perf->cut = true;
@@ -294,7 +295,7 @@ static int open_file(struct import_perf *perf, struct base_error *error)
         return perf->no_memory ? base_fail(error, BASE_ENOMEM, "out of memory")
                                : base_fail(error, BASE_EFORMAT, "it is a corrupt perf.data file");
     bool unended = !data.size;
-    perf->cut = unended || !is_inside(perf, &data);
+    perf->cut = unended || !is_section_inside(perf, &data);
     uint64_t end = perf->cut ? perf->size : data.offset + data.size;
     if (!perf->cut)
         read_features(perf, bits, end);

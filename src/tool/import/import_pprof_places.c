@@ -89,8 +89,8 @@ static uint32_t without_name(struct profile *profile, uint32_t address)
 }
 
 /* Without lines: the image is asked at the end, if it can be. */
-static uint32_t nameless(struct import_pprof *pprof, const struct import_pprof_mapping *mapping,
-                         uint32_t image, uint64_t address)
+static uint32_t nameless_address(struct import_pprof *pprof, const struct import_pprof_mapping *mapping,
+                                 uint32_t image, uint64_t address)
 {
     char name[32];
     if (image == pprof->nowhere) {
@@ -129,7 +129,7 @@ static uint32_t make_address(struct import_pprof *pprof, const struct import_ppr
         return 0;
     address = mapping ? image_address(pprof, mapping, address) : address;
     if (!count)
-        return nameless(pprof, mapping, image, address);
+        return nameless_address(pprof, mapping, image, address);
     const struct import_stack_level *function = &levels[count - 1];
     if (count == 1 && !function->line && is_nameless(pprof, image, address, function->name))
         return without_name(pprof->profile, profile_address(pprof->profile, image, address));

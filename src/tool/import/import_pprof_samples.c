@@ -142,7 +142,7 @@ static uint32_t node_of(struct import_pprof *pprof, const struct sample *sample)
     return node;
 }
 
-static int64_t scaled(int64_t value, int64_t scale)
+static int64_t scale_value(int64_t value, int64_t scale)
 {
     int64_t product;
     if (__builtin_mul_overflow(value, scale, &product))
@@ -159,7 +159,7 @@ static void count_sample(struct import_pprof *pprof, const struct sample *sample
         int64_t samples = type->samples >= 0 ? sample->values[type->samples] : 0;
         if (type->counter && (sample->values[i] || samples > 0))
             profile_count(pprof->profile, (struct profile_key){node, thread, PROFILE_NO_CPU, type->counter},
-                          scaled(sample->values[i], type->scale), samples > 0 ? (uint64_t)samples : 0);
+                          scale_value(sample->values[i], type->scale), samples > 0 ? (uint64_t)samples : 0);
     }
 }
 

@@ -7,7 +7,7 @@ struct import_proto import_proto_of(const uint8_t *bytes, size_t size)
     return (struct import_proto){bytes, bytes + size, false};
 }
 
-static bool corrupt(struct import_proto *proto)
+static bool mark_corrupt(struct import_proto *proto)
 {
     proto->corrupt = true;
     proto->at = proto->end;
@@ -24,14 +24,14 @@ static bool take_varint(struct import_proto *proto, uint64_t *value)
         if (!(byte & 128))
             return true;
     }
-    return corrupt(proto);
+    return mark_corrupt(proto);
 }
 
 static bool take_fixed(struct import_proto *proto, unsigned size, uint64_t *value)
 {
     *value = 0;
     if ((size_t)(proto->end - proto->at) < size)
-        return corrupt(proto);
+        return mark_corrupt(proto);
     for (unsigned i = 0; i < size; i++)
         *value |= (uint64_t)*proto->at++ << (8 * i);
     return true;
@@ -43,7 +43,7 @@ static bool take_bytes(struct import_proto *proto, struct import_proto *bytes)
     if (!take_varint(proto, &length))
         return false;
     if (length > (uint64_t)(proto->end - proto->at))
-        return corrupt(proto);
+        return mark_corrupt(proto);
     *bytes = import_proto_of(proto->at, (size_t)length);
     proto->at += length;
     return true;
@@ -56,7 +56,7 @@ bool import_proto_next(struct import_proto *proto, struct import_proto_field *fi
     if (proto->at == proto->end || !take_varint(proto, &tag))
         return false;
     if (!(tag >> 3) || tag >> 3 > UINT32_MAX >> 3)
-        return corrupt(proto);
+        return mark_corrupt(proto);
     field->number = (uint32_t)(tag >> 3);
     switch ((enum wire)(tag & 7)) {
     case WIRE_VARINT:
@@ -69,7 +69,7 @@ bool import_proto_next(struct import_proto *proto, struct import_proto_field *fi
         field->is_bytes = true;
         return take_bytes(proto, &field->bytes);
     }
-    return corrupt(proto);
+    return mark_corrupt(proto);
 }
 
 bool import_proto_number(struct import_proto_field *field, uint64_t *value)

@@ -14,7 +14,7 @@ void import_stack_begin(struct import_stack *stack)
     stack->cut = false;
 }
 
-static size_t place(const struct import_stack *stack, size_t index)
+static size_t ring_index(const struct import_stack *stack, size_t index)
 {
     return (stack->first + index) % IMPORT_STACK_DEEPEST;
 }
@@ -26,7 +26,7 @@ bool import_stack_mark(struct import_stack *stack, const char *name)
         return true;
     }
     if (!strcmp(name, "<signal>") && stack->count) {
-        stack->flags[place(stack, stack->count - 1)] |= PROFILE_NODE_SIGNAL;
+        stack->flags[ring_index(stack, stack->count - 1)] |= PROFILE_NODE_SIGNAL;
         return true;
     }
     return false;
@@ -38,18 +38,18 @@ void import_stack_add(struct import_stack *stack, uint32_t address, uint32_t fla
     if (stack->count < IMPORT_STACK_DEEPEST) {
         stack->count++;
     } else {
-        stack->first = place(stack, 1);
+        stack->first = ring_index(stack, 1);
         if (!stack->cut)
             profile_lose(stack->profile, WIRE_LOSS_TOO_DEEP, 1);
         stack->cut = true;
     }
-    size_t at = place(stack, stack->count - 1);
+    size_t at = ring_index(stack, stack->count - 1);
     stack->addresses[at] = address;
     stack->flags[at] = flags;
 }
 
 /* Once around, so that the outermost comes first. */
-static void straighten(struct import_stack *stack)
+static void straighten_stack(struct import_stack *stack)
 {
     for (; stack->first; stack->first--) {
         uint32_t address = stack->addresses[0], flags = stack->flags[0];
@@ -65,7 +65,7 @@ uint32_t import_stack_node(struct import_stack *stack)
 {
     if (!stack->count || stack->failed)
         return 0;
-    straighten(stack);
+    straighten_stack(stack);
     if (stack->cut)
         stack->flags[0] |= PROFILE_NODE_CUT;
     uint32_t node = profile_stack(stack->profile, stack->addresses, stack->flags, stack->count);

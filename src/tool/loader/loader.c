@@ -45,7 +45,7 @@ static int stop_same(const struct loader_agent *agent, struct loader_access *acc
     if (result == BASE_OK)
         result = check_same(agent, error);
     if (result < 0)
-        loader_go(access, held);
+        loader_resume(access, held);
     return result;
 }
 
@@ -297,7 +297,7 @@ int loader_load(struct helper *helper, pid_t pid, bool held, const struct loader
     if (result == BASE_OK) {
         made->started = start_of(pid);
         result = load_standing(made, &access, options, error);
-        loader_go(&access, held);
+        loader_resume(&access, held);
     }
     if (result == BASE_OK)
         *agent = made;
@@ -459,7 +459,7 @@ int loader_visit(struct loader_agent *agent, struct helper *helper, bool held,
     agent->loading = &access;
     result = visit(context, agent, error);
     agent->loading = NULL;
-    loader_go(&access, held);
+    loader_resume(&access, held);
     return result;
 }
 
@@ -512,6 +512,6 @@ int loader_update(struct loader_agent *agent, struct helper *helper, bool held, 
     result = loader_survey(agent, error);
     if (result == BASE_OK)
         result = loader_set_hooks(agent, &access, error);
-    loader_go(&access, held);
+    loader_resume(&access, held);
     return result;
 }

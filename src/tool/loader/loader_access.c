@@ -48,7 +48,7 @@ int loader_stop(struct loader_access *access, struct helper *helper, pid_t pid, 
     return result < 0 ? base_fail(error, result, "%s", why.text) : BASE_OK;
 }
 
-void loader_go(struct loader_access *access, bool held)
+void loader_resume(struct loader_access *access, bool held)
 {
     if (access->standing && !held)
         helper_resume(access->helper, NULL, NULL);

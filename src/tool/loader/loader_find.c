@@ -148,7 +148,7 @@ static bool is_whole(const struct loader_x86_64_wrap *wrap)
     return wrap->code[0] == 0x41 && wrap->code[1] == 0x53;
 }
 
-static bool unwinds(const struct loader_x86_64_wrap *wrap)
+static bool is_unwind_wrap(const struct loader_x86_64_wrap *wrap)
 {
     return is_whole(wrap) && (wrap->hook.cookie & 255) == WIRE_AGENT_ENTRY_UNWIND;
 }
@@ -188,7 +188,7 @@ static bool shows_file(const struct proc_maps *maps, pid_t pid, uint64_t address
 static int add_put_back(struct loader_leaving *leaving, const struct hooked *hooked)
 {
     struct loader_changes *list =
-        unwinds(hooked->wrap) || answers_unwinders(hooked->wrap) ? &leaving->last : &leaving->first;
+        is_unwind_wrap(hooked->wrap) || answers_unwinders(hooked->wrap) ? &leaving->last : &leaving->first;
     if (!base_array_room(list->items, list->count, list->capacity))
         return no_memory(leaving->error);
     list->items[list->count++] = hooked->change;
@@ -218,7 +218,7 @@ static int add_altered(struct loader_leaving *leaving, const struct proc_maps *m
     return add_put_back(leaving, hooked);
 }
 
-static bool overlaps(const struct loader_changes *changes, uint64_t address)
+static bool has_overlapping_change(const struct loader_changes *changes, uint64_t address)
 {
     for (size_t i = 0; i < changes->count; i++)
         if (address < changes->items[i].address + changes->items[i].length &&
@@ -230,7 +230,8 @@ static bool overlaps(const struct loader_changes *changes, uint64_t address)
 /* Another slot's function has the place now: the bytes there are explained by that. */
 static bool is_explained(const struct loader_leaving *leaving, uint64_t address)
 {
-    return overlaps(&leaving->first, address) || overlaps(&leaving->last, address);
+    return has_overlapping_change(&leaving->first, address) ||
+           has_overlapping_change(&leaving->last, address);
 }
 
 static int add_function(struct loader_leaving *leaving, const struct loader_x86_64_wrap *wrap)

@@ -164,7 +164,7 @@ static int add_pending(struct setting *setting, const struct loader_object *obje
     return result;
 }
 
-static bool is_known(const struct loader_agent *agent, uint64_t address)
+static bool is_known_hook(const struct loader_agent *agent, uint64_t address)
 {
     for (size_t i = 0; i < agent->hook_count; i++)
         if (agent->hooks[i].address == address && agent->hooks[i].state != LOADER_GONE)
@@ -202,7 +202,8 @@ static int collect_function(struct setting *setting, const struct loader_object 
     struct layers layers = {.count = 0};
     struct loader_hook hook = {
         .address = object->bias + function->address, .name = function->name, .path = object->path};
-    if (hook.address < object->start || hook.address >= object->end || is_known(setting->agent, hook.address))
+    if (hook.address < object->start || hook.address >= object->end ||
+        is_known_hook(setting->agent, hook.address))
         return BASE_OK;
     int result = choose_layers(setting, object, function, &hook, &layers);
     if (result < 0 || layers.count == 0)
@@ -357,7 +358,7 @@ static int apply_changes(struct setting *setting, struct trace_memory_change *ch
     return result < 0 ? result : helper_trace_apply(access->helper, access->trace, setting->error);
 }
 
-static int write_all(struct setting *setting)
+static int write_hooks(struct setting *setting)
 {
     struct trace_memory_change *changes = calloc(setting->count + 1, sizeof *changes);
     size_t count = 0;
@@ -391,7 +392,7 @@ int loader_set_hooks(struct loader_agent *agent, struct loader_access *access, s
     if (result == BASE_OK && access->standing)
         result = clear_threads(&setting);
     if (result == BASE_OK)
-        result = write_all(&setting);
+        result = write_hooks(&setting);
     if (result < 0)
         undo_setting(&setting, before);
     for (size_t i = 0; i < agent->object_count && result >= 0; i++)

@@ -19,7 +19,7 @@ static int refuse_image(struct base_error *error, const char *why)
     return base_fail(error, BASE_EFORMAT, "the agent's image: %s", why);
 }
 
-static uint64_t pages(uint64_t size)
+static uint64_t round_to_pages(uint64_t size)
 {
     return (size + PAGE - 1) & ~(PAGE - 1);
 }
@@ -68,11 +68,11 @@ static int measure_image(struct loader_image *image, struct base_error *error)
         if (!is_sound(image->elf, &segment))
             return refuse_image(error, "a segment is out of range of the file");
         uint64_t end = segment.p_vaddr + segment.p_memsz, start = segment.p_vaddr & ~(PAGE - 1);
-        image->span = pages(end) > image->span ? pages(end) : image->span;
+        image->span = round_to_pages(end) > image->span ? round_to_pages(end) : image->span;
         if ((segment.p_flags & PF_W) != 0)
             written = start < written ? start : written;
         else
-            fixed_end = pages(end) > fixed_end ? pages(end) : fixed_end;
+            fixed_end = round_to_pages(end) > fixed_end ? round_to_pages(end) : fixed_end;
     }
     if (fixed_end == 0 || fixed_end > written)
         return refuse_image(error, "writable segments do not lie behind executable ones");

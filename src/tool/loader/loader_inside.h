@@ -43,7 +43,7 @@ int loader_read(struct loader_access *access, uint64_t address, void *bytes, siz
 /* Stops the process unless it is held. BASE_EBUSY is tried some times. */
 int loader_stop(struct loader_access *access, struct helper *helper, pid_t pid, bool held,
                 struct base_error *error);
-void loader_go(struct loader_access *access, bool held);
+void loader_resume(struct loader_access *access, bool held);
 
 /* --- memory --- */
 

@@ -51,7 +51,7 @@ int loader_kept_read(pid_t pid, const struct proc_maps *maps, struct loader_kept
     return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
 }
 
-static bool overlaps(const struct loader_kept_range *kept, uint64_t address, uint64_t size)
+static bool is_overlapping_range(const struct loader_kept_range *kept, uint64_t address, uint64_t size)
 {
     return address < kept->address + kept->size && kept->address < address + size;
 }
@@ -59,7 +59,7 @@ static bool overlaps(const struct loader_kept_range *kept, uint64_t address, uin
 bool loader_kept_has(const struct loader_kept *kept, const struct loader_range *range)
 {
     for (size_t i = 0; i < kept->count; i++)
-        if (overlaps(&kept->items[i], range->address, range->size))
+        if (is_overlapping_range(&kept->items[i], range->address, range->size))
             return true;
     return false;
 }

@@ -38,7 +38,7 @@ static int no_memory(struct base_error *error)
 
 /* --- 2. put back --- */
 
-static int put_back(struct loader_leaving *leaving, const struct loader_changes *changes)
+static int restore_places(struct loader_leaving *leaving, const struct loader_changes *changes)
 {
     struct loader_access *access = &leaving->access;
     if (changes->count == 0)
@@ -88,7 +88,7 @@ static void give_pages_back(struct loader_leaving *leaving, const struct loader_
     proc_maps_free(&maps);
 }
 
-static bool is_ours(const struct loader_leaving *leaving, uint64_t address)
+static bool is_own_code(const struct loader_leaving *leaving, uint64_t address)
 {
     for (size_t i = 0; i < leaving->ours.count; i++)
         if (leaving->ours.items[i].code &&
@@ -138,7 +138,7 @@ static uint64_t action_before(struct loader_leaving *leaving, uint32_t signal)
     uint64_t before = leaving->users.process + offsetof(struct wire_agent_process, before), handler;
     bool own = leaving->users.process && signal == leaving->own_signal &&
                loader_read(&leaving->access, before, &handler, sizeof handler) == BASE_OK &&
-               !is_ours(leaving, handler);
+               !is_own_code(leaving, handler);
     return own ? before : leaving->region + offsetof(struct wire_agent_control, none);
 }
 
@@ -156,7 +156,7 @@ static int restore_signal(struct loader_leaving *leaving, uint32_t signal)
         return result;
     if (loader_read(&leaving->access, found, &handler, sizeof handler) < 0)
         return BASE_EIO;
-    return is_ours(leaving, handler) ? make_calls(leaving, &set, 1) : BASE_OK;
+    return is_own_code(leaving, handler) ? make_calls(leaving, &set, 1) : BASE_OK;
 }
 
 /* While a call is made a timer may still expire, and a thread enter the handler. */
@@ -194,7 +194,7 @@ static int let_run(struct loader_leaving *leaving, int attempt)
     if (leaving->held)
         helper_trace_release(helper, access->pid, NULL, NULL);
     else
-        loader_go(access, false);
+        loader_resume(access, false);
     nanosleep(&moment, NULL);
     if (!leaving->held)
         return loader_stop(access, helper, access->pid, false, leaving->error);
@@ -212,7 +212,7 @@ static int put_unwinders_back(struct loader_leaving *leaving)
         loader_find_process(leaving, &control);
     loader_find_publish(leaving);
     int ended = end_timers(leaving);
-    int result = ended == BASE_OK ? put_back(leaving, &leaving->last) : ended;
+    int result = ended == BASE_OK ? restore_places(leaving, &leaving->last) : ended;
     if (result < 0)
         return result;
     give_pages_back(leaving, &leaving->last);
@@ -240,7 +240,7 @@ static int wait_for_users(struct loader_leaving *leaving)
 
 /* While the process ran the agent may have mapped more tables, and unmapped some: the program's own memory
  * may be there now. */
-static int find_again(struct loader_leaving *leaving)
+static int find_ranges_again(struct loader_leaving *leaving)
 {
     struct proc_maps maps = {0};
     size_t kept = 0;
@@ -260,7 +260,7 @@ static int find_again(struct loader_leaving *leaving)
 static int unmap_ours(struct loader_leaving *leaving, bool used)
 {
     const struct loader_target target = {leaving->access.helper, leaving->access.trace, leaving->access.pid};
-    int found = find_again(leaving);
+    int found = find_ranges_again(leaving);
     if (found < 0)
         return found;
     struct loader_range *ranges = calloc(leaving->ours.count + 1, sizeof *ranges);
@@ -290,7 +290,7 @@ static int close_entries(struct loader_leaving *leaving)
     if (result == BASE_OK)
         result = loader_find_counts(leaving);
     if (result == BASE_OK)
-        result = put_back(leaving, &leaving->first);
+        result = restore_places(leaving, &leaving->first);
     if (result < 0)
         return result;
     give_pages_back(leaving, &leaving->first);
@@ -317,7 +317,7 @@ static int leave_process(struct loader_leaving *leaving, struct helper *helper, 
     int result = loader_stop(&leaving->access, helper, pid, leaving->held, leaving->error);
     if (result == BASE_OK)
         result = leave_stopped(leaving);
-    loader_go(&leaving->access, leaving->held);
+    loader_resume(&leaving->access, leaving->held);
     free(leaving->ours.items);
     free(leaving->first.items);
     free(leaving->last.items);

@@ -122,7 +122,7 @@ int loader_slot_take(struct loader_agent *agent, struct loader_access *access,
     return base_fail(error, BASE_EIO, "%s: memory for hooks is not where it was to be", object->path);
 }
 
-static bool stands_in(const struct trace_stop_thread *thread, const struct loader_slab *slab)
+static bool is_thread_in_slab(const struct trace_stop_thread *thread, const struct loader_slab *slab)
 {
     return thread->state != TRACE_STOP_GONE && thread->pc - slab->address < slab->size;
 }
@@ -137,7 +137,7 @@ void loader_unmap_slabs(struct loader_agent *agent, struct loader_access *access
         const struct loader_slab *slab = agent->slabs[i];
         bool used = false;
         for (size_t j = 0; j < count && !used; j++)
-            used = stands_in(&threads[j], slab);
+            used = is_thread_in_slab(&threads[j], slab);
         if (!used)
             helper_trace_unmap(access->helper, access->trace, slab->address, slab->size, NULL);
     }

@@ -14,7 +14,7 @@ enum {
 
 /* --- by the agent's own count --- */
 
-static bool is_ours(const struct loader_users *users, uint64_t address)
+static bool is_agent_code(const struct loader_users *users, uint64_t address)
 {
     for (size_t i = 0; i < users->range_count; i++)
         if (users->ranges[i].code && address - users->ranges[i].address < users->ranges[i].size)
@@ -33,10 +33,10 @@ static bool may_return(const struct loader_users *users, const struct wire_agent
     if (proc_target_read(users->access->pid, record->entered_sp - sizeof words, words, sizeof words) !=
         sizeof words)
         return true;
-    bool replaced = is_ours(users, words[LAST]), found = false;
+    bool replaced = is_agent_code(users, words[LAST]), found = false;
     for (size_t i = 0; i + LINK < LAST && !found; i++)
-        found = is_ours(users, words[i]) &&
-                (replaced || words[i + LINK] == words[LAST] || is_ours(users, words[i + LINK]));
+        found = is_agent_code(users, words[i]) &&
+                (replaced || words[i + LINK] == words[LAST] || is_agent_code(users, words[i + LINK]));
     return found;
 }
 
@@ -94,7 +94,8 @@ static bool stack_leads_to_ours(const struct loader_users *users, const struct t
     size_t near = counted && is_in_hooked(users, thread->pc) ? WORDS_NEAR : 0;
     size_t count = proc_target_stack(users->access->pid, thread->sp, words, size);
     for (size_t i = 0; i < count; i++)
-        if (is_ours(users, words[i]) && (!counted || i < near || proc_target_is_frame_pc(words, count, i)))
+        if (is_agent_code(users, words[i]) &&
+            (!counted || i < near || proc_target_is_frame_pc(words, count, i)))
             return true;
     return count == 0;
 }
@@ -117,7 +118,7 @@ static bool is_unwinding(const struct loader_users *users, const struct trace_st
 static bool is_thread_inside(const struct loader_users *users, const struct trace_stop_thread *thread,
                              uint64_t *words, size_t size)
 {
-    return thread->pc == 0 || (is_ours(users, thread->pc) && !is_unwinding(users, thread)) ||
+    return thread->pc == 0 || (is_agent_code(users, thread->pc) && !is_unwinding(users, thread)) ||
            stack_leads_to_ours(users, thread, words, size);
 }
 

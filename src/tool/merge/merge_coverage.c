@@ -14,7 +14,7 @@ static const struct profile_coverage *coverage_of(const struct profile *profile,
     return NULL;
 }
 
-static uint64_t larger(uint64_t one, uint64_t two)
+static uint64_t larger_count(uint64_t one, uint64_t two)
 {
     return one > two ? one : two;
 }
@@ -29,7 +29,7 @@ static void add_coverage_row(struct merge *merge, const struct profile_coverage 
     if (known) {
         counted = known->found == found && known->counted < counted ? known->counted : counted;
         counted = known->found > found ? known->counted : counted;
-        found = larger(known->found, found);
+        found = larger_count(known->found, found);
     }
     profile_set_coverage(merge->into, image, it->kind, found, counted);
 }
@@ -93,7 +93,7 @@ bool merge_coverage(struct merge *merge)
         const struct profile_left *it = &from->left[i];
         uint32_t image = merge->images[it->image].image;
         profile_set_left(merge->into, image, it->code, merge_text(merge, it->reason),
-                         larger(it->count, left_of(merge->into, image, it->code)));
+                         larger_count(it->count, left_of(merge->into, image, it->code)));
     }
     for (size_t i = 1; i < from->uncovered_count; i++) {
         const struct profile_uncovered *it = &from->uncovered[i];

@@ -49,7 +49,7 @@ static bool is_sum(const char *key, bool *needs_all)
     return *needs_all || is_in(sometimes, sizeof sometimes / sizeof *sometimes, key);
 }
 
-static void sum_up(struct finish *finish, const char *key, bool needs_all)
+static void sum_values(struct finish *finish, const char *key, bool needs_all)
 {
     uint64_t sum = 0;
     for (uint32_t i = 1; i <= finish->origins; i++) {
@@ -122,7 +122,7 @@ static void settle_kind(struct finish *finish, const char *key)
     profile_set_meta(finish->into, key, all);
 }
 
-static void settle(struct finish *finish, const char *key)
+static void settle_key(struct finish *finish, const char *key)
 {
     size_t length = strlen(key);
     bool needs_all;
@@ -130,7 +130,7 @@ static void settle(struct finish *finish, const char *key)
     if (is_in(never, sizeof never / sizeof *never, key))
         return;
     if (is_sum(key, &needs_all))
-        sum_up(finish, key, needs_all);
+        sum_values(finish, key, needs_all);
     else if (!strcmp(key, "start_time"))
         find_start(finish, key);
     else if (!strcmp(key, "heap_overhead") || !strcmp(key, "empty_pages"))
@@ -150,7 +150,7 @@ static const char *last_component(const char *path)
 }
 
 /* The host, the file's last component, or all of its path: whatever is another everywhere. */
-static const char *candidate(struct finish *finish, uint32_t origin, int attempt)
+static const char *candidate_name(struct finish *finish, uint32_t origin, int attempt)
 {
     const char *text = value_of(finish, origin, attempt == 0 ? "hostname" : "file");
     if (!text || !*text)
@@ -163,7 +163,7 @@ static bool are_distinct(struct finish *finish, int attempt)
     struct base_map seen = {0};
     bool distinct = true;
     for (uint32_t i = 1; distinct && i <= finish->origins; i++) {
-        const char *text = candidate(finish, i, attempt);
+        const char *text = candidate_name(finish, i, attempt);
         uint32_t string = profile_string(finish->into, text);
         distinct = text && base_map_find(&seen, string) == BASE_MAP_NONE;
         finish->failed |= distinct && !base_map_set(&seen, string, 1);
@@ -189,7 +189,7 @@ static void name_origins(struct finish *finish)
     for (uint32_t i = 1; i <= finish->origins; i++) {
         char number[32];
         snprintf(number, sizeof number, "recording %u", i);
-        set_name(finish, i, attempt < 3 ? candidate(finish, i, attempt) : number);
+        set_name(finish, i, attempt < 3 ? candidate_name(finish, i, attempt) : number);
     }
 }
 
@@ -236,7 +236,7 @@ static void note_counters(struct finish *finish)
     }
 }
 
-static void settle_all(struct finish *finish)
+static void settle_keys(struct finish *finish)
 {
     struct profile *into = finish->into;
     size_t count = into->meta_count;
@@ -246,7 +246,7 @@ static void settle_all(struct finish *finish)
         if (!string || base_map_find(&finish->done, string) != BASE_MAP_NONE)
             continue;
         finish->failed |= !base_map_set(&finish->done, string, 1);
-        settle(finish, profile_text(into, string));
+        settle_key(finish, profile_text(into, string));
     }
     note_calls(finish);
     note_counters(finish);
@@ -259,7 +259,7 @@ int merge_finish(struct profile *into, struct base_error *error)
     for (size_t i = 0; i < into->meta_count; i++)
         finish.failed |= !base_map_set(&finish.values, into->meta[i].key, into->meta[i].value);
     name_origins(&finish);
-    settle_all(&finish);
+    settle_keys(&finish);
     base_map_free(&finish.values);
     base_map_free(&finish.done);
     if (finish.failed || into->losses[WIRE_LOSS_OUT_OF_MEMORY] != before)

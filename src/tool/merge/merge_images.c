@@ -113,7 +113,8 @@ bool merge_inlined(struct merge *merge)
 }
 
 /* A guess is only as good as what both say of the same address. */
-static bool contradicts(const struct merge *merge, const struct profile_address *mine, uint32_t known)
+static bool is_contradicting_address(const struct merge *merge, const struct profile_address *mine,
+                                     uint32_t known)
 {
     const struct profile_address *other = &merge->into->addresses[known];
     return known < merge->addresses_before && mine->function && other->function &&
@@ -122,7 +123,8 @@ static bool contradicts(const struct merge *merge, const struct profile_address 
 }
 
 /* What is known of an address: whoever knows more is believed, the first one of equals. */
-static bool resolve(struct merge *merge, uint32_t index, const struct profile_address *mine, uint64_t slide)
+static bool merge_resolution(struct merge *merge, uint32_t index, const struct profile_address *mine,
+                             uint64_t slide)
 {
     struct profile_address value = merge->into->addresses[index];
     bool names = mine->function && !value.function, lines = mine->line && !value.line;
@@ -154,13 +156,13 @@ static bool add_address(struct merge *merge, uint32_t i)
     if (!mine->image) /* a corrupt entry: it stays nothing */
         return true;
     uint32_t index = profile_address(merge->into, match->image, mine->address + slide);
-    if (index && match->guessed && contradicts(merge, mine, index)) {
+    if (index && match->guessed && is_contradicting_address(merge, mine, index)) {
         match->apart = match->apart ? match->apart : append_image(merge, mine->image);
         slide = 0;
         index = profile_address(merge->into, match->apart, mine->address);
     }
     merge->addresses[i] = index;
-    return index && resolve(merge, index, mine, slide);
+    return index && merge_resolution(merge, index, mine, slide);
 }
 
 /* "(folded)" is known to the model by its address. */

@@ -99,7 +99,7 @@ static int load_at_fork(int table, int offset_of_process)
 
 /* --- what the kernel calls task_struct.tgid --- */
 
-static int silent(enum libbpf_print_level level, const char *format, va_list arguments)
+static int discard_message(enum libbpf_print_level level, const char *format, va_list arguments)
 {
     (void)level;
     (void)format;
@@ -161,7 +161,7 @@ static int open_filter(struct perf_filter *filter, bool follow, struct base_erro
 
 int perf_filter_open(struct perf_filter *filter, bool follow, struct base_error *error)
 {
-    libbpf_print_fn_t before = libbpf_set_print(silent);
+    libbpf_print_fn_t before = libbpf_set_print(discard_message);
     *filter = (struct perf_filter){-1, -1, -1, -1};
     int result = open_filter(filter, follow, error);
     libbpf_set_print(before);

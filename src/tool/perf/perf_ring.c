@@ -65,7 +65,7 @@ static void read_next_time(struct perf_ring *ring)
     memcpy(&ring->next_time, ring->data + (at & (ring->size - 1)), sizeof ring->next_time);
 }
 
-static bool earlier(const struct perf_rings *rings, uint32_t a, uint32_t b)
+static bool is_earlier_ring(const struct perf_rings *rings, uint32_t a, uint32_t b)
 {
     return rings->items[a].next_time < rings->items[b].next_time;
 }
@@ -75,9 +75,9 @@ static void sift_down(struct perf_rings *rings, size_t at)
     uint32_t *heap = rings->heap;
     for (;;) {
         size_t least = at, left = 2 * at + 1, right = left + 1;
-        if (left < rings->heap_count && earlier(rings, heap[left], heap[least]))
+        if (left < rings->heap_count && is_earlier_ring(rings, heap[left], heap[least]))
             least = left;
-        if (right < rings->heap_count && earlier(rings, heap[right], heap[least]))
+        if (right < rings->heap_count && is_earlier_ring(rings, heap[right], heap[least]))
             least = right;
         if (least == at)
             return;

@@ -547,7 +547,7 @@ struct list_call {
     void *context;
 };
 
-static int open_again(struct perf_time *time, void *context, struct base_error *error)
+static int reopen_events(struct perf_time *time, void *context, struct base_error *error)
 {
     const struct list_call *call = context;
     return call->list ? perf_time_open_processes(time, call->list, call->context, error)
@@ -560,7 +560,7 @@ int perf_time_grow_copy(struct perf_time *time, uint32_t bytes, perf_time_list *
     uint32_t old_bytes = time->form.stack_copy;
     struct list_call call = {list, context};
     time->form.stack_copy = bytes;
-    int result = replace_events(time, open_again, &call, error);
+    int result = replace_events(time, reopen_events, &call, error);
     if (result < 0)
         time->form.stack_copy = old_bytes;
     return result;

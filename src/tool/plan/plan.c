@@ -47,7 +47,7 @@ static void flatten_functions(const struct plan_draft *draft, struct base_text *
     }
 }
 
-static bool flatten(struct plan_draft *draft, struct base_text *block)
+static bool flatten_plan(struct plan_draft *draft, struct base_text *block)
 {
     struct base_text strings = {0};
     struct plan_header header = draft->header;
@@ -101,7 +101,7 @@ static int make_plan(struct plan_draft *draft, bool no_hooks, struct plan *plan,
     if (code != BASE_OK)
         return code;
     settle_coverage(draft); /* 5. */
-    if (!flatten(draft, &block)) {
+    if (!flatten_plan(draft, &block)) {
         base_text_free(&block);
         return base_fail(error, BASE_ENOMEM, "no memory for the plan of a program's calls");
     }

@@ -99,7 +99,7 @@ bool plan_image_is_libc(const struct elf_image *image)
 
 /* --- unwinders --- */
 
-static bool imports(const struct elf_image *image, const char *name)
+static bool has_import(const struct elf_image *image, const char *name)
 {
     return table_has(image, ".dynsym", ".dynstr", (const char *const[]){name, NULL}, false);
 }
@@ -117,10 +117,10 @@ static bool looks_for_frames(const struct elf_image *image)
 
 /* libunwind (not LLVM's) checks by system calls whether memory can be read, and caches what it has found of
  * an address. No other unwinder does. */
-static bool remembers(const struct elf_image *image)
+static bool is_caching_unwinder(const struct elf_image *image)
 {
     static const char name[] = "_Unwind_";
-    return imports(image, "mincore") && imports(image, "msync") &&
+    return has_import(image, "mincore") && has_import(image, "msync") &&
            !has_string(image, ".dynstr", name, sizeof name - 1);
 }
 
@@ -129,10 +129,10 @@ unsigned plan_image_unwinds(const struct elf_image *image)
     static const char *const named[] = {
         "_Unwind_RaiseException", "_Unwind_Backtrace",   "unw_backtrace",         "unw_init_local",
         "__unw_init_local",       "_Ux86_64_init_local", "_ULx86_64_init_local*", NULL};
-    bool objects = imports(image, "_dl_find_object");
-    bool headers = imports(image, "dl_iterate_phdr") && looks_for_frames(image);
+    bool objects = has_import(image, "_dl_find_object");
+    bool headers = has_import(image, "dl_iterate_phdr") && looks_for_frames(image);
     if ((!objects && !headers) || plan_image_defines(image, named))
         return 0;
     return (objects ? PLAN_IMAGE_BY_OBJECT : 0u) | (headers ? PLAN_IMAGE_BY_HEADERS : 0u) |
-           (headers && remembers(image) ? PLAN_IMAGE_REMEMBERS : 0u);
+           (headers && is_caching_unwinder(image) ? PLAN_IMAGE_REMEMBERS : 0u);
 }

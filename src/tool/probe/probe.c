@@ -269,7 +269,7 @@ static void answer_member(struct probe *probe, struct probe_member *member)
     shared_file_answer(&member->group->file, member->region, sequence);
 }
 
-static void answer_all(struct probe *probe)
+static void answer_members(struct probe *probe)
 {
     uint64_t ignored;
     if (read(loader_listen_file(probe->listener), &ignored, sizeof ignored) < 0)
@@ -371,9 +371,9 @@ int probe_step(struct probe *probe, struct base_error *error)
             probe_exec(probe, event.pid);
             loader_unfollow(probe->helper, event.pid);
         }
-        answer_all(probe);
+        answer_members(probe);
     }
-    answer_all(probe);
+    answer_members(probe);
     probe_end_members(probe);
     for (size_t i = 0; i < probe->member_count; i++)
         probe_load_move(probe, &probe->members[i]);

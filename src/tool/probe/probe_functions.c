@@ -364,7 +364,7 @@ static enum wire_agent_family family_of(const char *name)
 /* Is it a name that a program may use for something else? The prefixes of allocators and what the
  * compiler's run-time libraries are called are nobody else's, and are hidden where those are linked into
  * an image. */
-static bool interposes(const char *name)
+static bool is_interposable_name(const char *name)
 {
     static const char *const others_have_not[] = {"je_",    "mi_",  "tc_",    "_Z",    "_U",
                                                   "__cxa_", "unw_", "__unw_", "__cyg_"};
@@ -380,7 +380,7 @@ static struct loader_function *add_function(struct probe_functions *functions,
                                             const char *where, enum wire_agent_entry entry)
 {
     struct loader_function *function = &functions->items[functions->count];
-    *function = (struct loader_function){.request = {name, where, .interposes = interposes(name)},
+    *function = (struct loader_function){.request = {name, where, .interposes = is_interposable_name(name)},
                                          .cookie = WIRE_AGENT_COOKIE(entry, family_of(name))};
     if (!loader_image_symbol(image, entries[entry], &function->handler))
         return NULL;
@@ -546,8 +546,8 @@ static void add_named(struct probe_functions *functions, const struct loader_ima
 
 static void add_only_found(struct probe_functions *functions, const char *name)
 {
-    functions->items[functions->count++] =
-        (struct loader_function){.request = {name, NULL, .interposes = interposes(name)}, .only_found = true};
+    functions->items[functions->count++] = (struct loader_function){
+        .request = {name, NULL, .interposes = is_interposable_name(name)}, .only_found = true};
 }
 
 /* Allocators' functions by their quick entries. */

@@ -17,7 +17,7 @@ struct view {
     const struct probe_layers_request *request;
 };
 
-static bool allocates(const struct view *view, const struct loader_hook *hook)
+static bool is_allocator_hook(const struct view *view, const struct loader_hook *hook)
 {
     return hook->state != LOADER_GONE && hook->function < view->request->allocators;
 }
@@ -44,7 +44,7 @@ static const struct loader_hook *malloc_of(const struct view *view, const char *
     const struct loader_hook *plain = NULL;
     for (size_t i = 0; i < view->count; i++) {
         const struct loader_hook *hook = &view->hooks[i];
-        if (!allocates(view, hook) || !is_malloc(hook->name) || strcmp(hook->path, path) != 0)
+        if (!is_allocator_hook(view, hook) || !is_malloc(hook->name) || strcmp(hook->path, path) != 0)
             continue;
         if (family_of(view, hook) == family)
             return hook;
@@ -60,7 +60,7 @@ static bool has_new(const struct view *view, const char *path)
     static const char *const beginnings[] = {"_Zn", "tc_new", "mi_new"};
     for (size_t i = 0; i < view->count; i++)
         for (size_t j = 0; j < sizeof beginnings / sizeof *beginnings; j++)
-            if (allocates(view, &view->hooks[i]) &&
+            if (is_allocator_hook(view, &view->hooks[i]) &&
                 strncmp(view->hooks[i].name, beginnings[j], strlen(beginnings[j])) == 0 &&
                 strcmp(view->hooks[i].path, path) == 0)
                 return true;
@@ -69,17 +69,17 @@ static bool has_new(const struct view *view, const char *path)
 
 /* Has another object a realloc, of whatever kind? A reallocarray calls the one that the loader found
  * first. */
-static bool is_alone(const struct view *view, const char *path)
+static bool is_only_realloc(const struct view *view, const char *path)
 {
     for (size_t i = 0; i < view->count; i++)
-        if (allocates(view, &view->hooks[i]) && strcmp(view->hooks[i].name, "realloc") == 0 &&
+        if (is_allocator_hook(view, &view->hooks[i]) && strcmp(view->hooks[i].name, "realloc") == 0 &&
             strcmp(view->hooks[i].path, path) != 0)
             return false;
     return true;
 }
 
 /* Run-time address; 0: the object has no such function. */
-static uint64_t found(const struct view *view, const char *path, const char *name)
+static uint64_t found_address(const struct view *view, const char *path, const char *name)
 {
     for (size_t i = 0; name != NULL && i < view->count; i++)
         if (view->hooks[i].state == LOADER_FOUND && strcmp(view->hooks[i].name, name) == 0 &&
@@ -110,7 +110,7 @@ static const struct loader_hook *nothrow_of(const struct view *view, const char 
                                            {"_ZnamRKSt9nothrow_t", "tc_newarray_nothrow"}};
     for (size_t i = 0; i < view->count; i++)
         for (size_t j = 0; j < 2; j++)
-            if (allocates(view, &view->hooks[i]) && strcmp(view->hooks[i].path, path) == 0 &&
+            if (is_allocator_hook(view, &view->hooks[i]) && strcmp(view->hooks[i].path, path) == 0 &&
                 strcmp(view->hooks[i].name, names[of_arrays][j]) == 0)
                 return &view->hooks[i];
     return NULL;
@@ -123,7 +123,7 @@ static uint64_t plain_new(const struct view *view, pid_t pid, const struct loade
 {
     if (!has_new(view, hook->path))
         return 0;
-    if (found(view, hook->path, PROBE_REMEMBERS))
+    if (found_address(view, hook->path, PROBE_REMEMBERS))
         allocator = nothrow_of(view, hook->path, is_of_arrays(family_of(view, hook)));
     return allocator != NULL ? body_of(pid, allocator) : 0;
 }
@@ -133,15 +133,15 @@ static void fill_layer(const struct view *view, pid_t pid, const struct loader_h
 {
     const struct loader_hook *allocator = malloc_of(view, hook->path, family_of(view, hook));
     layer->family = (uint16_t)family_of(view, hook);
-    layer->alone = is_alone(view, hook->path);
+    layer->alone = is_only_realloc(view, hook->path);
     if (allocator == NULL || layer->family == WIRE_AGENT_NAMED) /* whose blocks are no allocator's we know */
         return;
     layer->plain_new = plain_new(view, pid, hook, allocator);
     if (!view->request->sizes)
         return;
     const char *name = probe_functions_usable_size(family_of(view, allocator));
-    layer->usable_size = found(view, hook->path, name);
-    if (family_of(view, allocator) == WIRE_AGENT_PLAIN && found(view, hook->path, PROBE_GLIBC)) {
+    layer->usable_size = found_address(view, hook->path, name);
+    if (family_of(view, allocator) == WIRE_AGENT_PLAIN && found_address(view, hook->path, PROBE_GLIBC)) {
         layer->header_bytes = GLIBC_HEADER;
         layer->mapped_bytes = GLIBC_MAPPED;
     }
@@ -208,7 +208,7 @@ const char *probe_layers(const struct shared_file *file, uint32_t region, pid_t 
     for (size_t i = 0; i < view.count; i++) {
         const struct loader_hook *hook = &view.hooks[i];
         const struct wire_agent_module *module = module_at(file, hook->address);
-        if (!allocates(&view, hook) || hook->state != LOADER_HOOKED || module == NULL)
+        if (!is_allocator_hook(&view, hook) || hook->state != LOADER_HOOKED || module == NULL)
             continue;
         struct wire_agent_layer layer = {.start = module->start, .end = module->end};
         fill_layer(&view, pid, hook, &layer);

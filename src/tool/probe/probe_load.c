@@ -278,7 +278,7 @@ static int prepare_load(void *context, struct loader_agent *agent, struct base_e
         group->file.file = -1;
         return result;
     }
-    shared_file_take(&group->file, loading->pid, proc_target_stat(loading->pid, PROC_TARGET_STARTED));
+    shared_file_claim_region(&group->file, loading->pid, proc_target_stat(loading->pid, PROC_TARGET_STARTED));
     group->file.nested = shared_proc_is_nested(loading->pid);
     shared_modules_know(self->processes->images, loading->pid, loader_base(agent));
     result = publish_modules(self, group, 0, loading->pid, error);
@@ -293,7 +293,7 @@ static int prepare_load(void *context, struct loader_agent *agent, struct base_e
 }
 
 /* It was loaded, and there is no memory to know of it. */
-static void take_out(struct probe *probe, pid_t pid, bool held)
+static void unload_agent(struct probe *probe, pid_t pid, bool held)
 {
     struct loader_left left = {0};
     if (loader_leave(probe->helper, pid, held, &left, NULL) < 0 || left.bytes_left)
@@ -327,7 +327,7 @@ int probe_load(struct probe *probe, pid_t pid, bool held, struct base_error *err
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result < 0) {
         if (loaded)
-            take_out(probe, pid, held);
+            unload_agent(probe, pid, held);
         loader_free(loaded);
         probe_members_free_group(probe, loading.group);
         return result;

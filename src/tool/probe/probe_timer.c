@@ -207,7 +207,7 @@ static int make_calls(struct beginning *beginning)
     return loader_call(beginning->agent, beginning->calls, beginning->call_count, beginning->error);
 }
 
-static uint64_t at(const struct beginning *beginning, size_t offset)
+static uint64_t control_address(const struct beginning *beginning, size_t offset)
 {
     return beginning->control_at + offset;
 }
@@ -224,7 +224,7 @@ static int check_refused(const struct beginning *beginning)
 }
 
 /* What the agent calls, and what the signal's action is. */
-static int try_all(struct beginning *beginning)
+static int try_agent_calls(struct beginning *beginning)
 {
     struct wire_agent_control *control = shared_file_control(beginning->place->file);
     const struct shared_timers *timing = &beginning->place->timers;
@@ -245,8 +245,8 @@ static int try_all(struct beginning *beginning)
         {.name = "tgkill", .number = SYS_tgkill, .arguments = {beginning->own_pid, beginning->own_pid}},
         {.name = "rt_sigaction",
          .number = SYS_rt_sigaction,
-         .arguments = {beginning->signal, 0, at(beginning, offsetof(struct wire_agent_control, found)),
-                       SET_SIZE}},
+         .arguments = {beginning->signal, 0,
+                       control_address(beginning, offsetof(struct wire_agent_control, found)), SET_SIZE}},
     };
     memcpy(beginning->calls, calls, sizeof calls);
     beginning->call_count = sizeof calls / sizeof *calls;
@@ -280,7 +280,7 @@ static int fill_action(struct beginning *beginning)
     return BASE_OK;
 }
 
-static uint32_t probe(const struct thread *thread, uint32_t number)
+static uint32_t probed_slot(const struct thread *thread, uint32_t number)
 {
     return (wire_agent_timer_home(thread->tid) + number) % WIRE_AGENT_TIMERS;
 }
@@ -289,14 +289,14 @@ static uint32_t probe(const struct thread *thread, uint32_t number)
 static bool take_place(struct beginning *beginning, struct thread *thread)
 {
     uint32_t own = 0, free = 0;
-    while (own < WIRE_AGENT_TIMER_PROBES && beginning->timers[probe(thread, own)].tid != thread->tid)
+    while (own < WIRE_AGENT_TIMER_PROBES && beginning->timers[probed_slot(thread, own)].tid != thread->tid)
         own++;
-    while (free < WIRE_AGENT_TIMER_PROBES && beginning->timers[probe(thread, free)].tid)
+    while (free < WIRE_AGENT_TIMER_PROBES && beginning->timers[probed_slot(thread, free)].tid)
         free++;
     uint32_t number = own < WIRE_AGENT_TIMER_PROBES ? own : free;
     if (number == WIRE_AGENT_TIMER_PROBES)
         return false;
-    thread->place = probe(thread, number);
+    thread->place = probed_slot(thread, number);
     beginning->timers[thread->place] = (struct wire_agent_timer){.tid = thread->tid};
     return true;
 }
@@ -323,7 +323,7 @@ static void add_timer(struct beginning *beginning, struct thread *thread)
 }
 
 /* Threads without a place are left out, and counted. */
-static int create_all(struct beginning *beginning)
+static int create_timers(struct beginning *beginning)
 {
     struct wire_agent_process *process = shared_file_process(beginning->place->file, 0);
     size_t kept = 0;
@@ -332,8 +332,9 @@ static int create_all(struct beginning *beginning)
              &(struct helper_trace_call){
                  .name = "rt_sigaction",
                  .number = SYS_rt_sigaction,
-                 .arguments = {beginning->signal, at(beginning, offsetof(struct wire_agent_control, action)),
-                               0, SET_SIZE}});
+                 .arguments = {beginning->signal,
+                               control_address(beginning, offsetof(struct wire_agent_control, action)), 0,
+                               SET_SIZE}});
     for (size_t i = 0; i < beginning->count; i++) {
         if (!take_place(beginning, &beginning->threads[i])) {
             process->untimed++;
@@ -366,7 +367,7 @@ static void arm_timer(struct beginning *beginning, const struct thread *thread)
                                                            offsetof(struct wire_agent_timer, call)}});
 }
 
-static int arm_all(struct beginning *beginning)
+static int arm_timers(struct beginning *beginning)
 {
     struct wire_agent_process *process = shared_file_process(beginning->place->file, 0);
     const struct helper_trace_call *created = beginning->calls + 1;
@@ -474,12 +475,12 @@ static int begin_timers(struct beginning *beginning)
     beginning->calls = calloc(beginning->count + 16, sizeof *beginning->calls);
     if (!beginning->calls)
         return base_fail(beginning->error, BASE_ENOMEM, "out of memory");
-    result = try_all(beginning);
+    result = try_agent_calls(beginning);
     if (result == BASE_OK)
         result = fill_action(beginning);
     if (result == BASE_OK)
-        result = create_all(beginning);
-    return result == BASE_OK ? arm_all(beginning) : result;
+        result = create_timers(beginning);
+    return result == BASE_OK ? arm_timers(beginning) : result;
 }
 
 static int begin_and_free(struct beginning *beginning)

@@ -13,7 +13,7 @@ struct probe_undiscovered_child {
 };
 
 /* The last one takes its place. */
-static struct loader_agent *take_out(struct probe_undiscovered *undiscovered, size_t index)
+static struct loader_agent *take_agent(struct probe_undiscovered *undiscovered, size_t index)
 {
     struct loader_agent *agent = undiscovered->items[index].agent;
     proc_ended_close(&undiscovered->items[index].end);
@@ -24,7 +24,7 @@ static struct loader_agent *take_out(struct probe_undiscovered *undiscovered, si
 void probe_undiscovered_free(struct probe_undiscovered *undiscovered)
 {
     while (undiscovered->count)
-        loader_free(take_out(undiscovered, undiscovered->count - 1));
+        loader_free(take_agent(undiscovered, undiscovered->count - 1));
     free(undiscovered->items);
     *undiscovered = (struct probe_undiscovered){0};
 }
@@ -34,7 +34,7 @@ static bool find_child(struct probe_undiscovered *undiscovered, pid_t pid, size_
 {
     for (size_t i = undiscovered->count; i-- > 0;)
         if (proc_ended_is(&undiscovered->items[i].end))
-            loader_free(take_out(undiscovered, i));
+            loader_free(take_agent(undiscovered, i));
     for (*index = 0; *index < undiscovered->count; ++*index)
         if (undiscovered->items[*index].pid == pid)
             return true;
@@ -50,7 +50,7 @@ struct loader_agent *probe_undiscovered_find(struct probe_undiscovered *undiscov
 struct loader_agent *probe_undiscovered_take(struct probe_undiscovered *undiscovered, pid_t pid)
 {
     size_t index;
-    return find_child(undiscovered, pid, &index) ? take_out(undiscovered, index) : NULL;
+    return find_child(undiscovered, pid, &index) ? take_agent(undiscovered, index) : NULL;
 }
 
 int probe_undiscovered_add(struct probe_undiscovered *undiscovered, const struct loader_agent *parent,

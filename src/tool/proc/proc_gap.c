@@ -15,7 +15,7 @@ struct range {
     uint64_t start, end;
 };
 
-static uint64_t subtract(uint64_t from, uint64_t amount, uint64_t least)
+static uint64_t lower_address(uint64_t from, uint64_t amount, uint64_t least)
 {
     return from > amount && from - amount > least ? from - amount : least;
 }
@@ -27,7 +27,7 @@ static struct range mapping_range(const struct proc_mapping *mapping, bool gener
     if (!strcmp(mapping->path, "[heap]"))
         range.end += generous ? HEAP_ROOM : LITTLE_ROOM;
     else if (!strcmp(mapping->path, "[stack]"))
-        range.start = subtract(range.start, generous ? STACK_ROOM : LITTLE_ROOM, 0);
+        range.start = lower_address(range.start, generous ? STACK_ROOM : LITTLE_ROOM, 0);
     return range;
 }
 
@@ -45,7 +45,7 @@ static bool place_in_gap(struct range gap, const struct range *reach, const stru
     return true;
 }
 
-static uint64_t distance(uint64_t address, const struct proc_gap_request *request)
+static uint64_t distance_to_range(uint64_t address, const struct proc_gap_request *request)
 {
     return address >= request->high ? address - request->high : request->low - address - request->size;
 }
@@ -63,8 +63,8 @@ static void pass_range(struct search *search, struct range used)
     struct range gap = {search->free_from, used.start};
     uint64_t candidate;
     if (gap.end > gap.start && place_in_gap(gap, &search->reach, search->request, &candidate) &&
-        (!search->found ||
-         distance(candidate, search->request) < distance(search->address, search->request))) {
+        (!search->found || distance_to_range(candidate, search->request) <
+                               distance_to_range(search->address, search->request))) {
         search->address = candidate;
         search->found = true;
     }
@@ -77,7 +77,7 @@ static bool find_gap(const struct proc_maps *maps, const struct proc_gap_request
 {
     struct range heap = {request->heap, request->heap + (generous ? HEAP_ROOM : LITTLE_ROOM)};
     struct search search = {.request = request,
-                            .reach = {subtract(request->high, REACH, LOWEST), request->low + REACH},
+                            .reach = {lower_address(request->high, REACH, LOWEST), request->low + REACH},
                             .free_from = LOWEST};
     bool passed = request->heap == 0;
     if (search.reach.end > HIGHEST)

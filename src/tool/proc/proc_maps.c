@@ -27,7 +27,7 @@ void proc_maps_free(struct proc_maps *maps)
 /* --- parsing --- */
 
 /* The kernel writes a newline in a path as \012. */
-static void unescape(char *path)
+static void unescape_path(char *path)
 {
     char *to = path;
     for (const char *from = path; *from;) {
@@ -77,7 +77,7 @@ static int parse_line(const char *line, size_t length, struct proc_maps *maps, s
         free(mapping.path);
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
-    unescape(mapping.path);
+    unescape_path(mapping.path);
     mapping.deleted = cut_deleted(mapping.path);
     maps->items[maps->count++] = mapping;
     return BASE_OK;
@@ -174,7 +174,7 @@ static int open_regular(const char *path)
 }
 
 /* Does the link in map_files lead to the mapping's path? */
-static bool leads_to(const char *link, const struct proc_mapping *mapping)
+static bool is_link_to_mapping(const char *link, const struct proc_mapping *mapping)
 {
     char target[PATH_MAX];
     ssize_t length = readlink(link, target, sizeof target - 1);
@@ -191,7 +191,7 @@ static int open_range(pid_t pid, const struct proc_mapping *mapping)
 {
     char path[96];
     snprintf(path, sizeof path, "/proc/%d/map_files/%lx-%lx", (int)pid, mapping->start, mapping->end);
-    if (!mapping->inode && !leads_to(path, mapping))
+    if (!mapping->inode && !is_link_to_mapping(path, mapping))
         return -1;
     int fd = open_regular(path);
     if (fd < 0 || is_mapped_file(fd, mapping) || hides_device(fd))

@@ -120,7 +120,7 @@ static void begin_plan(struct fold *fold)
 
 /* Decides every node's fate: subtrees colder than `threshold` fold, those just as cold until `ties` nodes
  * came free by them. Gives how many nodes come free in all. */
-static size_t plan(struct fold *fold, uint64_t threshold, size_t ties)
+static size_t plan_folding(struct fold *fold, uint64_t threshold, size_t ties)
 {
     const struct profile *profile = fold->profile;
     size_t freed = 0, freed_by_ties = 0;
@@ -163,13 +163,13 @@ static size_t choose_plan(struct fold *fold, size_t goal)
     size_t freed = 0;
     for (size_t step = 2; step <= STEPS && freed < goal; step++) {
         threshold = sorted[(fold->count - 1) * step / STEPS];
-        freed = plan(fold, threshold, SIZE_MAX);
+        freed = plan_folding(fold, threshold, SIZE_MAX);
     }
     free(sorted);
     if (freed <= goal)
         return freed;
-    size_t colder = plan(fold, threshold, 0);
-    return plan(fold, threshold, colder < goal ? goal - colder : 0);
+    size_t colder = plan_folding(fold, threshold, 0);
+    return plan_folding(fold, threshold, colder < goal ? goal - colder : 0);
 }
 
 /* Samples on nodes that become (folded) where they are; profile_cells_move counts those that move. */
@@ -183,7 +183,7 @@ static void count_taken(struct fold *fold)
     }
 }
 
-static void rebuild(struct fold *fold)
+static void rebuild_tree(struct fold *fold)
 {
     struct profile *profile = fold->profile;
     struct profile_model *self = profile->self;
@@ -243,7 +243,7 @@ static bool fold_coldest(struct fold *fold, uint32_t keep)
     fold_measure(fold);
     if (!choose_plan(fold, profile->live_nodes / 4 + 1) || !fold_describe(fold, &block))
         return false;
-    rebuild(fold);
+    rebuild_tree(fold);
     profile->self->folds++;
     if (block)
         profile_timeline_append(profile, block);

@@ -52,7 +52,7 @@ static const char *const overheads[] = {"none", "include", "delta", "mixed"};
 static const char *const empties[] = {"none", "zero", "init", "unused", "mixed"};
 
 /* Which of the names is the profile's value of `key`; 0: none. */
-static int named(const struct profile *profile, const char *key, const char *const *names, int count)
+static int index_of_name(const struct profile *profile, const char *key, const char *const *names, int count)
 {
     const char *name = profile_meta(profile, key);
     for (int i = 1; name && i < count; i++)
@@ -68,7 +68,8 @@ const char *profile_heap_overhead_name(enum profile_heap_overhead overhead)
 
 enum profile_heap_overhead profile_heap_overhead(const struct profile *profile)
 {
-    return (enum profile_heap_overhead)named(profile, "heap_overhead", overheads, PROFILE_HEAP_MIXED + 1);
+    return (enum profile_heap_overhead)index_of_name(profile, "heap_overhead", overheads,
+                                                     PROFILE_HEAP_MIXED + 1);
 }
 
 const char *profile_heap_empty_name(enum profile_heap_empty which)
@@ -78,5 +79,6 @@ const char *profile_heap_empty_name(enum profile_heap_empty which)
 
 enum profile_heap_empty profile_heap_empty(const struct profile *profile)
 {
-    return (enum profile_heap_empty)named(profile, "empty_pages", empties, PROFILE_HEAP_EMPTY_MIXED + 1);
+    return (enum profile_heap_empty)index_of_name(profile, "empty_pages", empties,
+                                                  PROFILE_HEAP_EMPTY_MIXED + 1);
 }

@@ -142,7 +142,8 @@ static void latency_add_to(struct profile_latency_sum *sum, const struct profile
 }
 
 /* One for each address that a row which is taken has, in the order of addresses. */
-static size_t list(const struct profile *profile, const bool *processes, struct profile_latency_sum *sums)
+static size_t list_addresses(const struct profile *profile, const bool *processes,
+                             struct profile_latency_sum *sums)
 {
     size_t count = 0, kept = 0;
     for (size_t i = 1; i < profile->latency_count; i++)
@@ -166,7 +167,7 @@ int profile_latency_sums(const struct profile *profile, const bool *processes,
         free(of);
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
-    *count = list(profile, processes, sums);
+    *count = list_addresses(profile, processes, sums);
     for (size_t i = 1; i < profile->latency_count; i++) {
         const struct profile_latency *it = &profile->latencies[i];
         const struct profile_latency_sum key = {.address = it->address};

@@ -25,7 +25,7 @@ static void put_number(struct base_text *text, uint64_t value)
     } while (value);
 }
 
-static struct profile_block *compress(const struct base_text *text)
+static struct profile_block *compress_block(const struct base_text *text)
 {
     size_t bound = ZSTD_compressBound(text->length);
     struct profile_block *block = text->failed ? NULL : malloc(sizeof *block + bound);
@@ -72,7 +72,7 @@ void profile_timeline_seal(struct profile *profile)
         put_number(&text, entry->counter);
         time = entry->time_ns;
     }
-    struct profile_block *block = compress(&text);
+    struct profile_block *block = compress_block(&text);
     base_text_free(&text);
     if (block) {
         block->first_ns = timeline->entries[0].time_ns;
@@ -128,7 +128,7 @@ struct profile_block *profile_timeline_pack_fold(const uint32_t *nodes, size_t c
         put_number(&text, target[nodes[i]]);
         entries++;
     }
-    struct profile_block *block = compress(&text);
+    struct profile_block *block = compress_block(&text);
     base_text_free(&text);
     if (block) {
         block->fold = true;

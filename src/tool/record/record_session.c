@@ -151,13 +151,13 @@ static int flush_profile(struct record_session *session, uint64_t now, struct ba
     return store_flush(session->store, session->profile, error);
 }
 
-static int shorter(int timeout_ms, uint64_t from, uint64_t until)
+static int shorten_timeout(int timeout_ms, uint64_t from, uint64_t until)
 {
     int left_ms = until > from ? (int)((until - from) / 1000000) + 1 : 0;
     return left_ms < timeout_ms ? left_ms : timeout_ms;
 }
 
-static int least(int a, int b)
+static int smaller_timeout(int a, int b)
 {
     return a < b ? a : b;
 }
@@ -177,21 +177,21 @@ static int longest_step(struct record_session *session, uint64_t now)
                   : now - session->start_ns < CREATIONS_EARLY_NS ? CREATIONS_EARLY_STEP_MS
                                                                  : CREATIONS_STEP_MS;
     if (now < session->full_until)
-        longest = least(longest, FULL_COPY_STEP_MS);
+        longest = smaller_timeout(longest, FULL_COPY_STEP_MS);
     return now < session->late_until ? LATE_STEP_MS : longest;
 }
 
 static int step_timeout(struct record_session *session, int timeout_ms)
 {
     uint64_t now = base_clock_now();
-    timeout_ms = least(timeout_ms, longest_step(session, now));
+    timeout_ms = smaller_timeout(timeout_ms, longest_step(session, now));
     if (session->redraw_at && now >= session->redraw_at) {
         perf_time_redraw(&session->time);
         session->redraw_at = 0;
     }
     if (session->waits)
-        timeout_ms = shorter(timeout_ms, now, waits_due(session->waits));
-    return session->redraw_at ? shorter(timeout_ms, now, session->redraw_at) : timeout_ms;
+        timeout_ms = shorten_timeout(timeout_ms, now, waits_due(session->waits));
+    return session->redraw_at ? shorten_timeout(timeout_ms, now, session->redraw_at) : timeout_ms;
 }
 
 /* Once each. */

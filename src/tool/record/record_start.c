@@ -28,7 +28,7 @@ enum {
 };
 
 /* Where something is put into the process. */
-static int own(struct record_session *session, pid_t pid, struct base_error *error)
+static int own_process(struct record_session *session, pid_t pid, struct base_error *error)
 {
     if (!session->calls && !session->probe)
         return BASE_OK;
@@ -85,7 +85,7 @@ static int remove_remains(const struct record_session *session, pid_t pid, struc
  * afterwards, too. */
 static int attach_process(struct record_session *session, pid_t pid, struct base_error *error)
 {
-    int result = own(session, pid, error);
+    int result = own_process(session, pid, error);
     if (result >= 0)
         result = remove_remains(session, pid, error);
     if (session->probe && result >= 0) /* first: its hooks are to be there when calls are planned */
@@ -152,7 +152,7 @@ static int start_child(struct record_session *session, bool *command_failed, str
     int result = record_launch_prepare(&launch, session->options.command, &legacy, error);
     if (result < 0)
         return result;
-    result = own(session, launch.pid, error);
+    result = own_process(session, launch.pid, error);
     if (result >= 0 && !session->options.no_time)
         result = perf_time_open_child(&session->time, launch.pid, error);
     if (result >= 0 && session->calls)

@@ -104,7 +104,8 @@ static int look_for_users(struct helper *helper, pid_t pid, const struct remains
     return used;
 }
 
-static void step_out(struct helper *helper, pid_t pid, pid_t tid, const struct remains_ranges *ranges)
+static void step_out_of_ranges(struct helper *helper, pid_t pid, pid_t tid,
+                               const struct remains_ranges *ranges)
 {
     struct trace_step_range *steps = malloc((ranges->count + 1) * sizeof *steps);
     size_t count = 0;
@@ -143,7 +144,7 @@ static int move_threads(struct helper *helper, pid_t pid, const struct remains_r
     for (size_t i = 0; result == BASE_OK && i < count; i++) {
         const struct loader_range *range = code_at(ranges, threads[i].pc);
         if (range && !range->waits)
-            step_out(helper, pid, threads[i].tid, ranges);
+            step_out_of_ranges(helper, pid, threads[i].tid, ranges);
     }
     if (result < 0)
         return result;

@@ -25,7 +25,7 @@ enum { NARROW = 100, WIDE = 140, CALLERS_NAMED = 3, CALLER_COLUMNS = 36, WORDS_I
 /* --- the arithmetic --- */
 
 /* 1/K for N calls. */
-static double remaining(const struct report_assumption *assumption, uint64_t calls)
+static double remaining_share(const struct report_assumption *assumption, uint64_t calls)
 {
     if (!assumption->parallel)
         return assumption->speedup > 0 ? 1 / assumption->speedup : 0;
@@ -42,7 +42,7 @@ static double bound_of(double share, double remains, double cost)
 struct report_bound report_candidates_bound(const struct report_assumption *assumption,
                                             const struct view_share *share, double whole_ns, uint64_t calls)
 {
-    double remains = remaining(assumption, calls);
+    double remains = remaining_share(assumption, calls);
     double cost = whole_ns > 0 ? (double)calls * assumption->invoke_ns / whole_ns : 0;
     double low = bound_of(share->low, remains, cost), high = bound_of(share->high, remains, cost);
     /* What runs slower elsewhere (K below 1) turns the ends round. */
@@ -52,7 +52,7 @@ struct report_bound report_candidates_bound(const struct report_assumption *assu
 double report_candidates_break_even(const struct report_assumption *assumption, double call_ns,
                                     uint64_t calls)
 {
-    return call_ns * (1 - remaining(assumption, calls));
+    return call_ns * (1 - remaining_share(assumption, calls));
 }
 
 enum report_verdict report_candidates_verdict(const struct report_bound *bound)
@@ -203,7 +203,7 @@ static int candidates_gather(struct candidates *self)
 /* --- what was assumed --- */
 
 /* Adds what `words` holds as a paragraph with a hanging indent, and empties it. */
-static void paragraph(const struct candidates *self, struct base_text *words)
+static void add_paragraph(const struct candidates *self, struct base_text *words)
 {
     struct view_context *context = self->context;
     base_wrap(context->out, base_text_string(words), 0, 2, context->width);
@@ -239,7 +239,7 @@ static void add_assumption(const struct candidates *self, struct base_text *word
         base_text_add(words, ", and invoking it costs nothing (no --invoke-cost)");
     }
     base_text_add(words, "; everything else stays as it is. A bound: no way of doing it gives more.");
-    paragraph(self, words);
+    add_paragraph(self, words);
 }
 
 /* How many CPUs were busy on average; 0 when that is not known. */
@@ -262,7 +262,7 @@ static void add_whole(const struct candidates *self, struct base_text *words)
         base_text_addf(words, " It kept %.1f CPUs busy on average: time on the clock may gain less.", busy);
     else if (busy > 0 && busy < 0.95)
         base_text_addf(words, " It used %.2f of a CPU on average: what it waited stays.", busy);
-    paragraph(self, words);
+    add_paragraph(self, words);
 }
 
 static void add_reading(const struct candidates *self, struct base_text *words)
@@ -273,7 +273,7 @@ static void add_reading(const struct candidates *self, struct base_text *words)
                    "of them. Sampled, with 95 %% intervals: share of time, time of each call, and the bound "
                    "that follows.",
                    profile_extent_words(&extent));
-    paragraph(self, words);
+    add_paragraph(self, words);
 }
 
 static void add_missing(const struct candidates *self, struct base_text *words)
@@ -295,7 +295,7 @@ static void add_missing(const struct candidates *self, struct base_text *words)
                    self->assumption.invoke_ns > 0 ? " (--invoke-cost has no effect)" : "",
                    asked ? "" : " To count them: tally record --calls -- COMMAND");
     view_style_begin(self->context->out, VIEW_BOLD, self->context->options->color);
-    paragraph(self, words);
+    add_paragraph(self, words);
     view_style_end(self->context->out, VIEW_BOLD, self->context->options->color);
 }
 
@@ -323,7 +323,7 @@ static bool has_callers_column(const struct candidates *self)
     return !self->context->width || self->context->width >= WIDE;
 }
 
-static void times(struct base_text *out, double bound, bool ascii)
+static void add_speedup(struct base_text *out, double bound, bool ascii)
 {
     if (!isfinite(bound))
         base_text_add(out, ascii ? "inf" : "∞");
@@ -338,11 +338,11 @@ static void add_bound(const struct candidates *self, struct view_table *table,
 {
     struct base_text text = {0};
     bool ascii = self->context->options->ascii;
-    times(&text, bound->value, ascii);
+    add_speedup(&text, bound->value, ascii);
     base_text_add(&text, "x (");
-    times(&text, bound->low, ascii);
+    add_speedup(&text, bound->low, ascii);
     base_text_add(&text, " - ");
-    times(&text, bound->high, ascii);
+    add_speedup(&text, bound->high, ascii);
     base_text_add(&text, ")");
     view_table_cell(table, base_text_string(&text), ascii);
     table->failed |= text.failed;
@@ -393,7 +393,7 @@ static void add_percent(struct base_text *out, double share)
 }
 
 /* Is it one of the calls that `entering` counts? */
-static bool enters(const struct candidate *candidate, const struct view_pair *pair)
+static bool is_entering_call(const struct candidate *candidate, const struct view_pair *pair)
 {
     bool cycle_only = candidate->called.recursive == candidate->called.calls;
     return cycle_only ? pair->caller != pair->callee : !pair->recursive;
@@ -408,7 +408,7 @@ static void callers_text(const struct candidates *self, const struct candidate *
     uint64_t rest = candidate->entering;
     for (uint32_t i = calls->first[candidate->entity]; i < calls->first[candidate->entity + 1]; i++) {
         const struct view_pair *pair = &calls->pairs[i];
-        if (!enters(candidate, pair))
+        if (!is_entering_call(candidate, pair))
             continue;
         if (named == CALLERS_NAMED) {
             others++;
@@ -577,7 +577,7 @@ static void candidates_print_text(struct candidates *self)
         base_text_add(&words,
                       "How often these were called is not known (not counted, not all counted, or only from "
                       "themselves), so their bound leaves out what invoking them costs:");
-        paragraph(self, &words);
+        add_paragraph(self, &words);
     }
     if (self->unknown.count)
         print_unknown(self);
@@ -602,7 +602,7 @@ static void json_callers(struct candidates *self, const struct candidate *candid
     base_json_begin(json, "callers", '[');
     for (uint32_t i = calls->first[candidate->entity]; i < calls->first[candidate->entity + 1]; i++) {
         const struct view_pair *pair = &calls->pairs[i];
-        if (!enters(candidate, pair))
+        if (!is_entering_call(candidate, pair))
             continue;
         base_json_begin(json, NULL, '{');
         view_json_entity(self->context, &self->entities, pair->caller);

@@ -70,7 +70,7 @@ static int descriptors_gather(struct list *list)
 }
 
 /* How many rows --limit leaves; `most` where it says nothing. */
-static size_t shown(const struct list *list, size_t most)
+static size_t shown_rows(const struct list *list, size_t most)
 {
     const struct view_options *options = list->context->options;
     most = options->limit_rows ? options->limit_rows : options->limit_percent > 0 ? most : list->count;
@@ -162,7 +162,7 @@ static void descriptors_print_text(struct list *list)
     size_t ours = 0;
     while (ours < list->count && descriptors_rank(list->items[ours]) < 2)
         ours++;
-    size_t rows = shown(list, ours < ROWS_MOST ? ours : ROWS_MOST);
+    size_t rows = shown_rows(list, ours < ROWS_MOST ? ours : ROWS_MOST);
     view_table_add_column(&table, "pid", VIEW_RIGHT, VIEW_FIXED);
     view_table_add_column(&table, "fd", VIEW_RIGHT, VIEW_FIXED);
     view_table_add_column(&table, "kind", VIEW_LEFT, VIEW_FIXED);
@@ -221,7 +221,7 @@ static void json_row(struct list *list, const struct profile_descriptor *it, uin
 static int descriptors_print_json(struct list *list)
 {
     struct base_json *json = list->context->json;
-    size_t rows = shown(list, list->count), stacks = 0;
+    size_t rows = shown_rows(list, list->count), stacks = 0;
     uint32_t *nodes = calloc(rows + 1, sizeof *nodes);
     struct base_map known = {0};
     bool room = nodes != NULL;
@@ -262,7 +262,7 @@ int report_descriptors_list(struct view_context *context)
 }
 
 /* By node, how many were opened there; NULL: memory ran out. */
-static struct view_figure *opened(const struct view_context *context)
+static struct view_figure *count_opened_descriptors(const struct view_context *context)
 {
     const struct profile *profile = context->profile;
     struct view_selection selection = context->selection;
@@ -279,7 +279,7 @@ static struct view_figure *opened(const struct view_context *context)
 
 int report_descriptors(struct view_context *context)
 {
-    struct view_figure *figures = opened(context);
+    struct view_figure *figures = count_opened_descriptors(context);
     const struct view_beside beside[VIEW_BESIDE] = {{"opened", "opened", "descriptors", false, figures}};
     int code = figures ? report_paths_beside(context, beside, 1) : view_memory(context);
     free(figures);

@@ -30,7 +30,7 @@ struct edges {
 
 static const char *const kinds[PROFILE_CALL_KINDS] = {NULL, "direct", "indirect", "tail", "entry"};
 
-static enum view_by by(const struct edges *edges)
+static enum view_by edge_grouping(const struct edges *edges)
 {
     return edges->context->options->by;
 }
@@ -104,7 +104,7 @@ static bool fill_by_kind(struct edges *edges)
 
 static bool fill_rows(struct edges *edges)
 {
-    if (!(by(edges) == VIEW_BY_THREAD ? fill_by_thread(edges) : fill_by_kind(edges)))
+    if (!(edge_grouping(edges) == VIEW_BY_THREAD ? fill_by_thread(edges) : fill_by_kind(edges)))
         return false;
     if (edges->row_count)
         qsort_r(edges->rows, edges->row_count, sizeof *edges->rows, by_calls, &edges->entities);
@@ -137,9 +137,9 @@ static void edges_apply_limits(struct edges *edges)
 
 static bool shows_images(const struct edges *edges)
 {
-    unsigned needed = by(edges) == VIEW_BY_FUNCTION ? NARROW : NARROW_WITH_ONE_MORE;
+    unsigned needed = edge_grouping(edges) == VIEW_BY_FUNCTION ? NARROW : NARROW_WITH_ONE_MORE;
     bool wide = !edges->context->width || edges->context->width >= needed;
-    return wide && by(edges) != VIEW_BY_IMAGE;
+    return wide && edge_grouping(edges) != VIEW_BY_IMAGE;
 }
 
 static void edges_add_figures(const struct edges *edges, struct view_table *table, uint64_t calls)
@@ -172,12 +172,12 @@ static void edges_add_place(const struct edges *edges, struct view_table *table,
 {
     const struct view_entity *item = &edges->entities.items[entity];
     struct base_text text = {0};
-    if (by(edges) == VIEW_BY_LINE)
+    if (edge_grouping(edges) == VIEW_BY_LINE)
         view_entity_line(&edges->entities, entity, &text);
     else if (item->kind == VIEW_ADDRESS)
         base_text_addf(&text, "0x%llx",
                        (unsigned long long)edges->context->profile->addresses[item->address].address);
-    if (by(edges) == VIEW_BY_LINE && !text.length && item->kind != VIEW_UNKNOWN)
+    if (edge_grouping(edges) == VIEW_BY_LINE && !text.length && item->kind != VIEW_UNKNOWN)
         base_text_add(&text, "(no line)");
     view_table_cell(table, base_text_string(&text), edges->context->options->ascii);
     table->failed |= text.failed;
@@ -187,7 +187,7 @@ static void edges_add_place(const struct edges *edges, struct view_table *table,
 static void add_caller(const struct edges *edges, struct view_table *table, uint32_t entity)
 {
     const char *unknown = view_unknown_caller(&edges->entities, entity);
-    if (by(edges) == VIEW_BY_LINE || by(edges) == VIEW_BY_ADDRESS)
+    if (edge_grouping(edges) == VIEW_BY_LINE || edge_grouping(edges) == VIEW_BY_ADDRESS)
         edges_add_place(edges, table, entity);
     if (unknown)
         view_table_cell(table, unknown, false);
@@ -209,11 +209,11 @@ static void edges_add_columns(const struct edges *edges, struct view_table *tabl
     view_table_add_column(table, "calls", VIEW_RIGHT, VIEW_FIXED);
     view_table_add_column(table, "share", VIEW_RIGHT, VIEW_FIXED);
     view_table_add_column(table, "kind", VIEW_LEFT, VIEW_FIXED);
-    if (by(edges) == VIEW_BY_THREAD)
+    if (edge_grouping(edges) == VIEW_BY_THREAD)
         view_table_add_column(table, "thread", VIEW_LEFT, VIEW_FLEXIBLE);
-    if (by(edges) == VIEW_BY_LINE)
+    if (edge_grouping(edges) == VIEW_BY_LINE)
         view_table_add_column(table, "line", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
-    if (by(edges) == VIEW_BY_ADDRESS)
+    if (edge_grouping(edges) == VIEW_BY_ADDRESS)
         view_table_add_column(table, "site", VIEW_RIGHT, VIEW_FIXED);
     view_table_add_column(table, "caller", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
     if (shows_images(edges))
@@ -253,7 +253,7 @@ static void print_table(struct edges *edges)
         const struct row *row = &edges->rows[i];
         edges_add_figures(edges, &table, row->calls);
         view_table_cell(&table, kinds[row->kind], false);
-        if (by(edges) == VIEW_BY_THREAD)
+        if (edge_grouping(edges) == VIEW_BY_THREAD)
             edges_add_thread(edges, &table, row->thread);
         add_caller(edges, &table, row->pair->caller);
         add_callee(edges, &table, row->pair->callee);
@@ -314,14 +314,14 @@ static void edges_print_json(struct edges *edges)
     base_json_bool(json, "calls_counted", edges->calls.counted);
     base_json_unsigned(json, "calls", edges->calls.taken);
     base_json_unsigned(json, "recorded_calls", edges->calls.all);
-    base_json_string(json, "by", nouns[by(edges)]);
+    base_json_string(json, "by", nouns[edge_grouping(edges)]);
     base_json_begin(json, "rows", '[');
     for (size_t i = 0; i < edges->shown; i++) {
         const struct row *row = &edges->rows[i];
         base_json_begin(json, NULL, '{');
-        if (by(edges) == VIEW_BY_THREAD && row->thread)
+        if (edge_grouping(edges) == VIEW_BY_THREAD && row->thread)
             view_json_thread(edges->context, row->thread);
-        else if (by(edges) == VIEW_BY_THREAD)
+        else if (edge_grouping(edges) == VIEW_BY_THREAD)
             base_json_string(json, "thread", NULL);
         json_end(edges, "caller", row->pair->caller);
         json_end(edges, "callee", row->pair->callee);

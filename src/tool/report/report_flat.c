@@ -162,7 +162,7 @@ static bool by_cell(const struct flat *flat)
 
 /* --- order and limits --- */
 
-static int descending(int64_t a, int64_t b)
+static int compare_values_descending(int64_t a, int64_t b)
 {
     return (a < b) - (a > b);
 }
@@ -171,9 +171,9 @@ static int compare_rows(const void *a, const void *b, void *context)
 {
     const struct row *x = a, *y = b;
     const struct flat *flat = context;
-    int order = descending(x->self.value, y->self.value);
+    int order = compare_values_descending(x->self.value, y->self.value);
     if (!order)
-        order = descending(x->total.value, y->total.value);
+        order = compare_values_descending(x->total.value, y->total.value);
     if (!order && !by_cell(flat))
         return view_compare_names(&flat->entities, x->key, y->key);
     return order ? order : (x->key > y->key) - (x->key < y->key);

@@ -136,7 +136,7 @@ static void add_program(struct flow *flow, struct base_text *part)
     base_text_clear(part);
 }
 
-static void date(struct base_text *out, double seconds)
+static void add_header_date(struct base_text *out, double seconds)
 {
     time_t when = (time_t)seconds;
     struct tm parts;
@@ -165,7 +165,7 @@ static void header_add_place(struct flow *flow, struct base_text *part)
     if (kernel)
         base_text_addf(part, "%sLinux %s", part->length ? ", " : "", kernel);
     if (meta_number(context, "start_time", &start))
-        date(part, start);
+        add_header_date(part, start);
     add_text(flow, part, VIEW_PLAIN);
 }
 
@@ -458,7 +458,7 @@ static void add_cost(struct flow *flow, struct base_text *part)
     }
 }
 
-static void filter(struct base_text *part, const char *kind, const char *pattern)
+static void add_header_filter(struct base_text *part, const char *kind, const char *pattern)
 {
     if (pattern)
         base_text_addf(part, "%s%s %s", part->length > 6 ? ", " : "", kind, pattern);
@@ -473,14 +473,14 @@ static void add_filters(struct flow *flow, struct base_text *part)
     if (!view_select_filtered(selection))
         return;
     base_text_add(part, "only: ");
-    filter(part, "thread", options->part.thread);
-    filter(part, "process", options->part.process);
-    filter(part,
-           options->view == VIEW_EDGES     ? "caller or callee in image"
-           : options->view == VIEW_LATENCY ? "function in image"
-                                           : "leaf in image",
-           options->part.image);
-    filter(part, "CPU", options->part.cpus);
+    add_header_filter(part, "thread", options->part.thread);
+    add_header_filter(part, "process", options->part.process);
+    add_header_filter(part,
+                      options->view == VIEW_EDGES     ? "caller or callee in image"
+                      : options->view == VIEW_LATENCY ? "function in image"
+                                                      : "leaf in image",
+                      options->part.image);
+    add_header_filter(part, "CPU", options->part.cpus);
     if (selection->threads)
         base_text_addf(part, " (%zu of %zu threads)", selection->threads_taken, selection->thread_total);
     if (options->view == VIEW_EDGES) {

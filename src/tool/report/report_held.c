@@ -13,7 +13,7 @@
 #include "view_text.h"
 
 /* What a counter that is 0 means when all of it was counted. */
-static const char *meaning(const char *counter)
+static const char *meaning_of_zero(const char *counter)
 {
     return !strcmp(counter, profile_heap_name(PROFILE_HEAP_LIVE))
                ? "No leaks: every block that was allocated was released"
@@ -26,7 +26,7 @@ void report_held_nothing(const struct view_context *context, struct base_text *o
 {
     struct profile_extent extent = profile_extent_of(context->profile, context->selection.counter);
     if (extent.degree == PROFILE_EXTENT_ALL && !extent.sampled) {
-        base_text_add(out, meaning(context->selection.name));
+        base_text_add(out, meaning_of_zero(context->selection.name));
         return;
     }
     base_text_addf(out, "%s: ", context->selection.name);
@@ -129,7 +129,7 @@ static void peaks_json(struct view_context *context, const struct profile_peak *
     base_json_end(json, ']');
 }
 
-static int peak(struct view_context *context)
+static int show_peak(struct view_context *context)
 {
     size_t count;
     const struct profile_peak **peaks = peaks_of(context, &count);
@@ -162,7 +162,7 @@ static struct view_figure *figures_of(struct view_context *context, uint32_t cou
     return figures;
 }
 
-static int leaks(struct view_context *context)
+static int show_leaks(struct view_context *context)
 {
     uint32_t count = profile_heap_find(context->profile, PROFILE_HEAP_LIVE_COUNT),
              age = profile_heap_find(context->profile, PROFILE_HEAP_AGE);
@@ -177,5 +177,5 @@ static int leaks(struct view_context *context)
 
 int report_held(struct view_context *context)
 {
-    return context->options->view == VIEW_LEAKS ? leaks(context) : peak(context);
+    return context->options->view == VIEW_LEAKS ? show_leaks(context) : show_peak(context);
 }

@@ -8,7 +8,7 @@
 #include "report_views.h"
 
 /* Keys of the meta table whose values are numbers; everything else is text even when it looks like one. */
-static bool numeric(const char *key)
+static bool is_numeric_key(const char *key)
 {
     static const char *const keys[] = {
         "start_time",           "duration_ns",           "rate_hz",
@@ -30,18 +30,18 @@ static void meta_value(struct base_json *json, const char *key, const char *valu
     char *end;
     errno = 0;
     long long integer = strtoll(value, &end, 10);
-    if (numeric(key) && end != value && !*end && !errno) {
+    if (is_numeric_key(key) && end != value && !*end && !errno) {
         base_json_integer(json, key, integer);
         return;
     }
     double number = strtod(value, &end);
-    if (numeric(key) && end != value && !*end)
+    if (is_numeric_key(key) && end != value && !*end)
         base_json_number(json, key, number);
     else
         base_json_string(json, key, value);
 }
 
-static void meta(struct view_context *context)
+static void write_report_meta(struct view_context *context)
 {
     const struct profile *profile = context->profile;
     base_json_begin(context->json, "meta", '{');
@@ -86,7 +86,7 @@ static void extent_figures(struct view_context *context, struct profile_extent e
     base_json_string(context->json, "counted", degrees[extent.degree]);
 }
 
-static void counters(struct view_context *context)
+static void write_report_counters(struct view_context *context)
 {
     static const char *const combines[] = {NULL, "sum", "peak", "live"};
     const struct profile *profile = context->profile;
@@ -105,7 +105,7 @@ static void counters(struct view_context *context)
     base_json_end(context->json, ']');
 }
 
-static void selected(struct view_context *context)
+static void write_report_selection(struct view_context *context)
 {
     const struct view_selection *selection = &context->selection;
     const struct view_options *options = context->options;
@@ -143,9 +143,9 @@ void report_json_recording(struct view_context *context)
     base_json_integer(json, "version", 1);
     base_json_string(json, "file", context->options->file);
     base_json_bool(json, "complete", profile_meta(context->profile, "complete") != NULL);
-    meta(context);
-    counters(context);
-    selected(context);
+    write_report_meta(context);
+    write_report_counters(context);
+    write_report_selection(context);
     if (context->options->view != VIEW_LOSSES)
         report_losses_json(context);
 }

@@ -42,7 +42,7 @@ struct latency {
     uint64_t all_ns, hidden_ns, hidden_calls; /* times of all rows; of the others */
 };
 
-static int64_t bounded(uint64_t value)
+static int64_t clamp_time(uint64_t value)
 {
     return value < INT64_MAX ? (int64_t)value : INT64_MAX;
 }
@@ -131,7 +131,7 @@ static void latency_add_time(struct base_text *text, uint64_t ns, bool ascii)
 {
     const double second = 1e9, hour = 3600e9;
     if ((double)ns < 1000 * second)
-        view_text_time(text, bounded(ns), ascii);
+        view_text_time(text, clamp_time(ns), ascii);
     else if ((double)ns < 10000 * second)
         base_text_addf(text, "%.0f s", (double)ns / second);
     else

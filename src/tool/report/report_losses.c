@@ -226,7 +226,7 @@ static void losses_add_row(struct view_context *context, struct view_table *tabl
     base_text_free(&count);
 }
 
-static void table(struct view_context *context)
+static void print_losses_table(struct view_context *context)
 {
     struct view_table table = {0};
     struct view_table_form form = view_form(context);
@@ -251,6 +251,6 @@ int report_losses(struct view_context *context)
     if (context->json)
         report_losses_json(context);
     else
-        table(context);
+        print_losses_table(context);
     return report_coverage(context);
 }

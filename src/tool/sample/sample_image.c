@@ -61,8 +61,8 @@ static bool same_key(const struct sample_image_key *a, const struct sample_image
 }
 
 /* UINT32_MAX: none. *first: of the same hash, as the map has it. */
-static uint32_t look_up(const struct sample_images *images, const struct sample_image_key *key,
-                        uint32_t *first)
+static uint32_t find_image_by_key(const struct sample_images *images, const struct sample_image_key *key,
+                                  uint32_t *first)
 {
     *first = base_map_find(&images->by_hash, hash_key(key));
     for (uint32_t at = *first; at != BASE_MAP_NONE && at; at = images->items[at - 1].next_same_hash) {
@@ -75,13 +75,13 @@ static uint32_t look_up(const struct sample_images *images, const struct sample_
 bool sample_images_knows(const struct sample_images *images, const struct sample_image_key *key)
 {
     uint32_t first;
-    return look_up(images, key, &first) != UINT32_MAX;
+    return find_image_by_key(images, key, &first) != UINT32_MAX;
 }
 
 uint32_t sample_images_find(struct sample_images *images, const struct sample_image_key *key)
 {
     uint64_t hash = hash_key(key);
-    uint32_t first, known = look_up(images, key, &first);
+    uint32_t first, known = find_image_by_key(images, key, &first);
     if (known != UINT32_MAX)
         return known;
     char *path = strdup(key->path);

@@ -101,7 +101,7 @@ static void describe_process(struct sample_processes *processes, struct sample_p
 
 /* --- mappings --- */
 
-static void changed(struct sample_processes *processes, struct sample_process *process)
+static void mark_changed(struct sample_processes *processes, struct sample_process *process)
 {
     process->generation = ++processes->generations;
 }
@@ -160,7 +160,7 @@ static bool make_hole(struct sample_process *process, uint64_t start, uint64_t e
 static void add_mapping(struct sample_processes *processes, struct sample_process *process,
                         const struct sample_mapping *mapping)
 {
-    changed(processes, process);
+    mark_changed(processes, process);
     if (!make_hole(process, mapping->start, mapping->end) ||
         !insert_at(process, mapping_after(process, mapping->start), mapping))
         profile_lose(processes->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
@@ -230,11 +230,11 @@ static struct sample_process *new_process(struct sample_processes *processes, pi
     uint64_t since = time > processes->start_ns ? time - processes->start_ns : 0;
     *process = (struct sample_process){.pid = pid, .jit_dump_fd = -1, .alive = true};
     process->profile_process = profile_process(processes->profile, pid, since);
-    changed(processes, process);
+    mark_changed(processes, process);
     return process;
 }
 
-static struct sample_process *living(const struct sample_processes *processes, pid_t pid)
+static struct sample_process *living_process(const struct sample_processes *processes, pid_t pid)
 {
     uint32_t index = base_map_find(&processes->by_pid, (uint64_t)pid);
     if (index == BASE_MAP_NONE || !processes->items[index].alive)
@@ -244,12 +244,12 @@ static struct sample_process *living(const struct sample_processes *processes, p
 
 bool sample_processes_knows(const struct sample_processes *processes, pid_t pid)
 {
-    return living(processes, pid);
+    return living_process(processes, pid);
 }
 
 void sample_processes_forget(struct sample_processes *processes, pid_t pid)
 {
-    struct sample_process *process = living(processes, pid);
+    struct sample_process *process = living_process(processes, pid);
     if (!process)
         return;
     process->alive = false;
@@ -265,7 +265,7 @@ struct sample_process *sample_processes_expect(struct sample_processes *processe
 
 struct sample_process *sample_processes_get(struct sample_processes *processes, pid_t pid, uint64_t time)
 {
-    struct sample_process *process = living(processes, pid);
+    struct sample_process *process = living_process(processes, pid);
     if (process)
         return process;
     process = new_process(processes, pid, time);
@@ -306,7 +306,7 @@ enum { SAME_START_NS = 100000 };
  * discovered the process before its event was read. Then it is older than it was thought. */
 static bool is_known_creation(struct sample_processes *processes, const struct perf_task *event)
 {
-    const struct sample_process *child = living(processes, (pid_t)event->pid);
+    const struct sample_process *child = living_process(processes, (pid_t)event->pid);
     if (!child)
         return false;
     struct profile_process value = processes->profile->processes[child->profile_process];
@@ -358,7 +358,8 @@ static void read_generated_names(struct sample_process *process)
 
 void sample_processes_on_exit(struct sample_processes *processes, const struct perf_task *event)
 {
-    struct sample_process *process = event->pid == event->tid ? living(processes, (pid_t)event->pid) : NULL;
+    struct sample_process *process =
+        event->pid == event->tid ? living_process(processes, (pid_t)event->pid) : NULL;
     if (!process)
         return;
     read_generated_names(process);
@@ -371,7 +372,7 @@ void sample_processes_on_exit(struct sample_processes *processes, const struct p
 void sample_processes_on_comm(struct sample_processes *processes, const struct perf_comm *event,
                               uint64_t time)
 {
-    struct sample_process *process = event->exec ? living(processes, (pid_t)event->pid)
+    struct sample_process *process = event->exec ? living_process(processes, (pid_t)event->pid)
                                                  : sample_processes_get(processes, (pid_t)event->pid, time);
     if (!process)
         process = new_process(processes, (pid_t)event->pid, time);
@@ -380,7 +381,7 @@ void sample_processes_on_comm(struct sample_processes *processes, const struct p
     if (event->exec) {
         process->mapping_count = 0;
         process->jit_image = 0;
-        changed(processes, process);
+        mark_changed(processes, process);
     }
     if (event->exec || event->pid == event->tid)
         describe_process(processes, process, event->name);

@@ -41,7 +41,8 @@ static bool out_of_time(struct resolver *resolver)
 
 /* --- what is to be done --- */
 
-static bool is_wanted(const struct profile *profile, const struct profile_address *address, bool lines)
+static bool is_wanted_address(const struct profile *profile, const struct profile_address *address,
+                              bool lines)
 {
     uint32_t kind = profile->images[address->image].kind;
     return kind != PROFILE_IMAGE_JIT && kind != PROFILE_IMAGE_SPECIAL &&
@@ -65,7 +66,7 @@ static int resolve_work(struct resolver *resolver, struct base_error *error)
     if (!resolver->order)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     for (uint32_t i = 1; i < profile->address_count; i++) {
-        if (is_wanted(profile, &profile->addresses[i], resolver->options->lines))
+        if (is_wanted_address(profile, &profile->addresses[i], resolver->options->lines))
             resolver->order[resolver->order_count++] = i;
     }
     qsort_r(resolver->order, resolver->order_count, sizeof *resolver->order, by_image_and_address,

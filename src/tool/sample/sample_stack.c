@@ -305,8 +305,8 @@ static size_t lone_address(struct sample_stacks *sampler, struct sample_process 
 /* While a process calls exec or exits, its memory is gone before its registers are: what the kernel does
  * then has no stack any more, which is no loss. The function that called the kernel is kept where its
  * image is still known. */
-static size_t stackless(struct sample_stacks *sampler, struct sample_process *process,
-                        const struct perf_sample *sample)
+static size_t sample_stackless(struct sample_stacks *sampler, struct sample_process *process,
+                               const struct perf_sample *sample)
 {
     struct walk walk = {.sampler = sampler, .process = process};
     struct arch_registers registers;
@@ -340,7 +340,7 @@ uint32_t sample_stacks_node(struct sample_stacks *sampler, struct sample_process
     size_t count;
     *copy_short = false;
     if (sample->registers && sample->stack && has_no_stack(sampler, process, sample)) {
-        count = stackless(sampler, process, sample);
+        count = sample_stackless(sampler, process, sample);
     } else if (sample->registers && sample->stack) {
         count = user_frames(sampler, process, sample, copy_short);
     } else if (sample->user_count) {

@@ -66,7 +66,7 @@ void serve_close(struct serve *serve)
 
 /* --- one request --- */
 
-static double now(void)
+static double monotonic_seconds(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -76,9 +76,9 @@ static double now(void)
 /* The head of a request, up to its empty line. False: it did not come, or was too long. */
 static bool read_head(int descriptor, char *head)
 {
-    double end = now() + PATIENCE_S;
+    double end = monotonic_seconds() + PATIENCE_S;
     size_t length = 0;
-    while (length < REQUEST_MOST && now() < end) {
+    while (length < REQUEST_MOST && monotonic_seconds() < end) {
         ssize_t got = recv(descriptor, head + length, REQUEST_MOST - length, 0);
         if (got < 0 && errno == EINTR)
             continue;
@@ -124,8 +124,8 @@ static bool asks_for(const struct serve *serve, const char *target)
     return !strncmp(target, serve->path, length) && target[length] == ' ';
 }
 
-static void answer(const struct serve *serve, int descriptor, const char *head, const void *document,
-                   size_t length)
+static void answer_http_request(const struct serve *serve, int descriptor, const char *head,
+                                const void *document, size_t length)
 {
     bool get = !strncmp(head, "GET ", 4), only_head = !strncmp(head, "HEAD ", 5);
     if (!get && !only_head)
@@ -149,9 +149,10 @@ void serve_answer(const struct serve *serve, const void *document, size_t length
     setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     if (read_head(descriptor, head)) {
-        answer(serve, descriptor, head, document, length);
+        answer_http_request(serve, descriptor, head, document, length);
         shutdown(descriptor, SHUT_WR); /* what was asked beyond the head must not reset what is on its way */
-        for (double end = now() + PATIENCE_S; now() < end && recv(descriptor, head, sizeof head, 0) > 0;)
+        for (double end = monotonic_seconds() + PATIENCE_S;
+             monotonic_seconds() < end && recv(descriptor, head, sizeof head, 0) > 0;)
             ;
     }
     close(descriptor);

@@ -63,8 +63,8 @@ static bool is_count(enum shared_count which)
     return which == SHARED_THROWN || which == SHARED_CALLED || which == SHARED_ENTERED;
 }
 
-static int64_t figure(const struct shared_counts *counts, const struct wire_agent_cell *cell,
-                      enum shared_count which)
+static int64_t cell_figure(const struct shared_counts *counts, const struct wire_agent_cell *cell,
+                           enum shared_count which)
 {
     if (is_count(which))
         return shared_tree_figure(cell->count);
@@ -97,7 +97,7 @@ static void publish_cell(struct shared_counts *counts, struct shared_nodes *node
                          const struct wire_agent_cell *cell, int64_t *published, uint32_t thread)
 {
     for (int i = 0; i < SHARED_COUNTS; i++) {
-        int64_t now = figure(counts, cell, (enum shared_count)i);
+        int64_t now = cell_figure(counts, cell, (enum shared_count)i);
         if (!counts->counters[i] || now == published[i])
             continue;
         uint32_t node = shared_nodes_find(nodes, cell->node, kinds[i].collector);

@@ -291,8 +291,8 @@ struct publication {
 };
 
 /* What was seen of the number when it was compared, if it is still the same. */
-static const struct shared_descriptors_known *seen(const struct publication *publication, uint32_t number,
-                                                   uint64_t word)
+static const struct shared_descriptors_known *seen_descriptor(const struct publication *publication,
+                                                              uint32_t number, uint64_t word)
 {
     const struct shared_descriptors_published *published = publication->published;
     return number < published->known_count && published->known[number].word == word
@@ -308,7 +308,7 @@ static bool is_gone(const struct publication *publication, uint32_t number, uint
         return false;
     if (published->by_exec) /* nothing changes any more: the table is the old program's */
         return number >= published->known_count || !published->known[number].open;
-    const struct shared_descriptors_known *known = seen(publication, number, word);
+    const struct shared_descriptors_known *known = seen_descriptor(publication, number, word);
     return known && !known->open;
 }
 
@@ -325,7 +325,7 @@ static const char *kind_of(uint32_t how)
 static struct profile_descriptor describe_descriptor(const struct publication *publication, uint32_t number,
                                                      uint64_t word)
 {
-    const struct shared_descriptors_known *known = seen(publication, number, word);
+    const struct shared_descriptors_known *known = seen_descriptor(publication, number, word);
     struct profile *profile = publication->descriptors->profile;
     bool named = known && known->named;
     return (struct profile_descriptor){
@@ -372,7 +372,7 @@ static void publish_other(struct publication *publication, uint32_t number, uint
         PROFILE_DESCRIPTOR_UNSEEN, [WIRE_AGENT_BEFORE] = PROFILE_DESCRIPTOR_BEFORE,
         [WIRE_AGENT_INHERITED] = PROFILE_DESCRIPTOR_INHERITED};
     struct shared_descriptors *descriptors = publication->descriptors;
-    const struct shared_descriptors_known *known = seen(publication, number, word);
+    const struct shared_descriptors_known *known = seen_descriptor(publication, number, word);
     uint32_t how = wire_agent_word_how(word);
     struct profile_descriptor it = describe_descriptor(publication, number, word);
     if (!known || !known->open || !publication->published->compared ||
@@ -430,7 +430,7 @@ static void publish_rows(struct publication *publication)
     profile_lose(publication->descriptors->profile, WIRE_LOSS_DESCRIPTOR_CLOSED, publication->closed);
 }
 
-static void add_up(struct publication *publication)
+static void count_live_descriptors(struct publication *publication)
 {
     uint32_t end = end_of(publication->place);
     for (uint32_t i = 0; i < end; i++) {
@@ -505,7 +505,7 @@ int shared_descriptors_publish(struct shared_descriptors *descriptors,
         return BASE_OK;
     bool room = make_room(&publication);
     if (room) {
-        add_up(&publication);
+        count_live_descriptors(&publication);
         publish_cells(&publication);
         if (whose->final)
             publish_rows(&publication);

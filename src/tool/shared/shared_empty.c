@@ -168,7 +168,7 @@ static bool make_room(struct shared_empty_published *published, size_t cells)
     return true;
 }
 
-static int64_t figure(const struct wire_agent_cell *cell, uint64_t live)
+static int64_t empty_figure(const struct wire_agent_cell *cell, uint64_t live)
 {
     uint64_t sum;
     bool over = __builtin_add_overflow(cell->empty, live, &sum);
@@ -185,7 +185,8 @@ int shared_empty_publish(const struct shared_empty *empty, struct shared_nodes *
     if (!make_room(published, (size_t)tree->cell_count + 1) || !shared_nodes_begin(nodes))
         return base_fail(error, BASE_ENOMEM, "out of memory for what the agent counted");
     for (uint32_t i = 1; i <= tree->cell_count; i++) {
-        int64_t now = figure(&tree->cells[i], final && i < published->live_count ? published->live[i] : 0);
+        int64_t now =
+            empty_figure(&tree->cells[i], final && i < published->live_count ? published->live[i] : 0);
         uint32_t node = now != published->published[i]
                             ? shared_nodes_find(nodes, tree->cells[i].node, WIRE_AGENT_HEAP)
                             : 0;

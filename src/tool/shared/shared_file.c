@@ -269,7 +269,7 @@ void shared_file_publish(struct shared_file *file, uint32_t region)
     __atomic_store_n(&process->generation, generation, __ATOMIC_RELEASE);
 }
 
-void shared_file_take(struct shared_file *file, pid_t pid, uint64_t start_time)
+void shared_file_claim_region(struct shared_file *file, pid_t pid, uint64_t start_time)
 {
     struct wire_agent_process *process = shared_file_process(file, 0);
     process->magic = WIRE_AGENT_MAGIC;

@@ -107,7 +107,7 @@ bool shared_file_module(struct shared_file *file, const struct wire_agent_module
 void shared_file_publish(struct shared_file *file, uint32_t region);
 
 /* Region 0 is `pid`'s from now on; before the first hook. */
-void shared_file_take(struct shared_file *file, pid_t pid, uint64_t start_time);
+void shared_file_claim_region(struct shared_file *file, pid_t pid, uint64_t start_time);
 
 /* What single threads ask: enum wire_agent_request, those first that report what failed. */
 struct shared_asks {

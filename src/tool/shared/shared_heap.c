@@ -68,7 +68,7 @@ static uint64_t figure_left(const struct publication *publication, uint64_t all,
     return figure_less(all, one, other);
 }
 
-static int64_t blocks(const struct publication *publication, uint64_t count)
+static int64_t block_figure(const struct publication *publication, uint64_t count)
 {
     uint64_t scale = publication->heap->sample_bytes ? WIRE_AGENT_SCALE : 1;
     return shared_tree_figure(count / scale + (count % scale >= scale / 2 && scale > 1));
@@ -82,11 +82,11 @@ static void read_cell(const struct publication *publication, const struct wire_a
         figure_left(publication, cell->count, cell->freed_own_count, cell->freed_other_count);
     const struct wire_agent_process *process = &publication->tree->process;
     sums[PROFILE_HEAP_TOTAL] = shared_tree_figure(cell->total);
-    sums[PROFILE_HEAP_COUNT] = blocks(publication, cell->count);
+    sums[PROFILE_HEAP_COUNT] = block_figure(publication, cell->count);
     sums[PROFILE_HEAP_PEAK] = shared_tree_figure(cell->peak_epoch == process->peak_epoch ? cell->peak : live);
     sums[PROFILE_HEAP_LIVE] = shared_tree_figure(live);
-    sums[PROFILE_HEAP_LIVE_COUNT] = blocks(publication, live_count);
-    sums[PROFILE_HEAP_TEMPORARY] = blocks(publication, cell->temporary);
+    sums[PROFILE_HEAP_LIVE_COUNT] = block_figure(publication, live_count);
+    sums[PROFILE_HEAP_TEMPORARY] = block_figure(publication, cell->temporary);
     sums[PROFILE_HEAP_LARGEST] = shared_tree_figure(cell->largest);
     sums[PROFILE_HEAP_MAX] = shared_tree_figure(cell->max);
     sums[PROFILE_HEAP_AGE] = live_count && publication->of.now_ns > cell->live_since_ns

@@ -61,7 +61,7 @@ static const uint8_t *bytes_at(const struct slab *slab, uint64_t address, size_t
 }
 
 /* Goes on from `start` to `pc`; false: no instruction begins there. */
-static bool run_to(const struct slab *slab, uint64_t start, uint64_t pc, struct heights *heights)
+static bool track_heights(const struct slab *slab, uint64_t start, uint64_t pc, struct heights *heights)
 {
     size_t available = 0;
     const uint8_t *bytes = bytes_at(slab, start, &available);
@@ -87,7 +87,7 @@ static bool run_to(const struct slab *slab, uint64_t start, uint64_t pc, struct 
 static bool height_at(const struct slab *slab, uint64_t start, uint64_t pc, uint32_t *height)
 {
     struct heights heights = {0};
-    bool found = run_to(slab, start, pc, &heights);
+    bool found = track_heights(slab, start, pc, &heights);
     *height = heights.now;
     return found;
 }
@@ -97,9 +97,9 @@ static bool slow_height_at(const struct slab *slab, uint32_t hook, uint64_t body
                            uint32_t *height)
 {
     struct heights heights = {0};
-    bool found = run_to(slab, slab->entries[hook], body, &heights) &&
+    bool found = track_heights(slab, slab->entries[hook], body, &heights) &&
                  height_of_branch(&heights, slab->hooks[hook].slow) &&
-                 run_to(slab, slab->hooks[hook].slow, pc, &heights);
+                 track_heights(slab, slab->hooks[hook].slow, pc, &heights);
     *height = heights.now;
     return found;
 }

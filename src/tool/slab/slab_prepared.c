@@ -329,7 +329,7 @@ static struct slab_prepared_header header_of(const struct proof *proof, const st
     return header;
 }
 
-static bool flatten(const struct proof *proof, const struct words *words, struct base_text *block)
+static bool flatten_slab(const struct proof *proof, const struct words *words, struct base_text *block)
 {
     struct slab_prepared_header header = header_of(proof, words);
     bool failed = false;
@@ -356,7 +356,7 @@ static int open_made(const struct proof *proof, const struct words *words, struc
                      struct base_error *error)
 {
     struct base_text block = {0};
-    if (!flatten(proof, words, &block)) {
+    if (!flatten_slab(proof, words, &block)) {
         base_text_free(&block);
         return base_fail(error, BASE_ENOMEM, "no memory to prepare stubs");
     }

@@ -67,7 +67,7 @@ static bool divide_block(struct slab_prepared *prepared, const uint8_t *blob, si
     return there && (prepared->code = cut_items(&at, &left, header->code_size, 1)) != NULL && left == 0;
 }
 
-static bool is_inside(const struct slab_prepared *prepared, uint32_t offset)
+static bool is_code_offset(const struct slab_prepared *prepared, uint32_t offset)
 {
     return offset < prepared->header->code_size;
 }
@@ -78,8 +78,9 @@ static bool are_hooks_valid(const struct slab_prepared *prepared)
         const struct slab_prepared_hook *hook = &prepared->hooks[i];
         if (hook->entry == PLAN_NONE)
             continue;
-        if (!is_inside(prepared, hook->entry) || !is_inside(prepared, hook->body) ||
-            !is_inside(prepared, hook->slow) || hook->copied > 1 || hook->count > STUB_X86_64_ENTRY_MOVED)
+        if (!is_code_offset(prepared, hook->entry) || !is_code_offset(prepared, hook->body) ||
+            !is_code_offset(prepared, hook->slow) || hook->copied > 1 ||
+            hook->count > STUB_X86_64_ENTRY_MOVED)
             return false;
     }
     return true;
@@ -128,7 +129,7 @@ bool slab_prepared_open(struct slab_prepared *prepared, const struct plan *plan,
         header->hook_count != plan->header->hook_count || header->code_size >= PLAN_NONE ||
         header->checksum != slab_prepared_sum(blob, size) || !divide_block(&found, blob, size) ||
         !are_hooks_valid(&found) || !are_stubs_valid(&found) || !are_users_valid(&found, plan) ||
-        (header->recorder != PLAN_NONE && !is_inside(&found, header->recorder)))
+        (header->recorder != PLAN_NONE && !is_code_offset(&found, header->recorder)))
         return false;
     *prepared = found;
     return true;
@@ -307,7 +308,7 @@ static bool aim_users(const struct slab_prepared *prepared, struct slab *slab)
     return ends != NULL;
 }
 
-static bool fill_in(const struct slab_prepared *prepared, struct slab *slab)
+static bool fill_slab(const struct slab_prepared *prepared, struct slab *slab)
 {
     const struct slab_prepared_header *header = prepared->header;
     bool fine = true;
@@ -342,7 +343,7 @@ bool slab_prepared_place(const struct slab_prepared *prepared, const struct slab
 {
     if (!fits_process(prepared, input, slab) || !move_code(prepared, slab))
         return false;
-    if (slab_begin(slab) && fill_in(prepared, slab) && samples_hold(slab))
+    if (slab_begin(slab) && fill_slab(prepared, slab) && samples_hold(slab))
         return true;
     slab_free(slab);
     slab->regions[0].used = 0;

@@ -229,7 +229,7 @@ static void emit_site_past_hook(struct slab *slab, uint32_t index, size_t room)
 }
 
 /* The stub as it came to be, once more. */
-static bool put_again(const struct slab *slab, uint32_t index, struct stub_x86_64_code *code)
+static bool put_stub_again(const struct slab *slab, uint32_t index, struct stub_x86_64_code *code)
 {
     struct way ways[WAYS] = {0}, way = way_of(slab, &slab->plan->sites[index], ways);
     struct stub_x86_64_request site = slab_site(slab, index);
@@ -248,7 +248,7 @@ bool slab_stub_holds(const struct slab *slab, uint32_t index)
     struct stub_x86_64_code code;
     stub_x86_64_code_begin(&code, slab->stubs[index]);
     size_t at = (size_t)(slab->stubs[index] - region->address);
-    return put_again(slab, index, &code) && code.size <= region->size - at &&
+    return put_stub_again(slab, index, &code) && code.size <= region->size - at &&
            memcmp(region->bytes + at, code.bytes, code.size) == 0;
 }
 

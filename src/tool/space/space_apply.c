@@ -119,7 +119,7 @@ int space_apply_stage(const struct space *space, struct space_session *session, 
     return result;
 }
 
-static void leave_out(struct space_object *object, const struct slab_write *write)
+static void drop_write(struct space_object *object, const struct slab_write *write)
 {
     uint32_t sites = object->planned->plan.header->site_count;
     object->wanted[write->site != PLAN_NONE ? write->site : sites + write->hook] = 0;
@@ -135,8 +135,8 @@ static int move_thread(struct space *space, struct space_session *session, pid_t
                       : helper_trace_write_registers(&session->helper, space->pid, tid, &registers, NULL);
 }
 
-static int step_out(struct space *space, struct space_session *session, pid_t tid,
-                    const struct slab_write *write)
+static int step_out_of_write(struct space *space, struct space_session *session, pid_t tid,
+                             const struct slab_write *write)
 {
     struct trace_step_range range = {write->address + 1, write->address + write->length};
     return helper_trace_step_out(&session->helper, space->pid, tid, &range, 1, NULL);
@@ -153,10 +153,10 @@ static bool clear_thread(struct space *space, struct space_session *session, str
         return true;
     const struct slab_write *write = slab_write_around(slab, thread->pc);
     int result = place == SLAB_MOVED ? move_thread(space, session, thread->tid, other)
-                                     : step_out(space, session, thread->tid, write);
+                                     : step_out_of_write(space, session, thread->tid, write);
     if (result == BASE_OK)
         return true;
-    leave_out(object, write);
+    drop_write(object, write);
     return false;
 }
 
@@ -187,7 +187,7 @@ static int clear_frame(void *context, const struct trace_frame *frame, struct ba
     const struct slab_write *write = object ? slab_write_around(&object->next->slab, frame->pc) : NULL;
     (void)error;
     if (write && write->address != frame->pc) {
-        leave_out(object, write);
+        drop_write(object, write);
         clearing->left_out = true;
     }
     return BASE_OK;
@@ -254,7 +254,7 @@ static size_t leave_out_fresh(const struct space *space, struct space_object *ob
         struct trace_memory_change change = space_apply_change(write);
         if (is_in_force(object, write, &from) || space_text_holds(space->pid, &change, change.before))
             continue;
-        leave_out(object, write);
+        drop_write(object, write);
         *hooked += space_text_has_hook(space->pid, maps, write->address, write->length);
         found++;
     }
@@ -273,7 +273,7 @@ bool space_apply_lift(struct space *space, struct space_session *session, struct
         return false;
     object->lifted[object->lifted_count++] = write->address;
     space->overwritten += undo == SPACE_UNDO_OTHERS;
-    leave_out(object, write);
+    drop_write(object, write);
     return true;
 }
 

@@ -289,7 +289,7 @@ static bool use_early(struct space_early *early, uint32_t index, struct plan *pl
     return taken;
 }
 
-static bool is_wanted(const struct space_images *set, const struct sample_image *image)
+static bool is_wanted_image(const struct space_images *set, const struct sample_image *image)
 {
     const char *name = plan_select_image_name(image->elf, image->path);
     return strcmp(image->path, "[vdso]") &&
@@ -301,7 +301,7 @@ static enum space_image_state plan_image(struct space_images *set, uint32_t inde
     const struct sample_image *from = &set->images->items[index];
     if (!from->elf)
         return SPACE_REFUSED;
-    if (!is_wanted(set, from))
+    if (!is_wanted_image(set, from))
         return SPACE_UNWANTED;
     if (plan_image_has_calls_read(from->elf))
         return SPACE_REFUSED;
@@ -391,7 +391,7 @@ void space_images_early(struct space_images *set, uint32_t index)
 {
     struct space_early *early = &set->early;
     const struct sample_image *from = &set->images->items[index];
-    if ((index < set->capacity && set->items[index]) || !from->elf || !is_wanted(set, from) ||
+    if ((index < set->capacity && set->items[index]) || !from->elf || !is_wanted_image(set, from) ||
         (early->begun && !__atomic_load_n(&early->done, __ATOMIC_ACQUIRE)))
         return;
     end_early(early);
@@ -450,7 +450,7 @@ static size_t list_candidates(struct ahead *ahead, const uint32_t *indices, size
         struct candidate candidate = {.index = indices[i]};
         if (set->items[indices[i]] || is_listed(ahead, indices[i]))
             continue;
-        if (from->elf && is_wanted(set, from)) {
+        if (from->elf && is_wanted_image(set, from)) {
             elf_image_bytes(from->elf, &candidate.size);
             size += candidate.size;
             wanted++;

@@ -37,7 +37,7 @@ static Elf64_Sym symbol_at(const struct symbols *symbols, size_t index)
     return symbol;
 }
 
-static bool is_named(const struct symbols *symbols, const Elf64_Sym *symbol, const char *name)
+static bool is_symbol_named(const struct symbols *symbols, const Elf64_Sym *symbol, const char *name)
 {
     const struct elf_section *strings = &symbols->strings;
     size_t size = strlen(name) + 1;
@@ -78,7 +78,7 @@ static void mark_relocated(const struct elf_image *image, uint8_t *marks, size_t
 static bool finds_by_name(const struct symbols *symbols, const Elf64_Sym *symbol)
 {
     return symbol->st_shndx == SHN_UNDEF &&
-           (is_named(symbols, symbol, "dlsym") || is_named(symbols, symbol, "dlvsym"));
+           (is_symbol_named(symbols, symbol, "dlsym") || is_symbol_named(symbols, symbol, "dlvsym"));
 }
 
 /* As linkers' symbols are written: 1 may stand anywhere in one, 2 not at the beginning. */
@@ -188,7 +188,7 @@ bool space_imports_ptrace(const struct elf_image *program)
         return false;
     for (size_t i = 1; i < symbols.count && !found; i++) {
         Elf64_Sym symbol = symbol_at(&symbols, i);
-        found = (symbol.st_shndx == SHN_UNDEF) == loads && is_named(&symbols, &symbol, "ptrace");
+        found = (symbol.st_shndx == SHN_UNDEF) == loads && is_symbol_named(&symbols, &symbol, "ptrace");
     }
     return found;
 }

@@ -23,12 +23,12 @@
 #define NEAR_BITS        24 /* of an address: see place_patch */
 #define PAGE             4096ull
 
-static uint64_t aligned(uint64_t value, uint64_t to)
+static uint64_t align_size(uint64_t value, uint64_t to)
 {
     return (value + to - 1) / to * to;
 }
 
-static bool reaches(uint64_t low, uint64_t high, uint64_t start, uint64_t end)
+static bool is_in_reach(uint64_t low, uint64_t high, uint64_t start, uint64_t end)
 {
     uint64_t least = low < start ? low : start, most = high > end ? high : end;
     return most - least < REACH;
@@ -37,8 +37,9 @@ static bool reaches(uint64_t low, uint64_t high, uint64_t start, uint64_t end)
 static bool arena_serves(const struct space_arena *arena, const struct space_object *object)
 {
     const struct space_code *code = arena->code;
-    return reaches(object->low, object->high, code->address, code->address + code->size) &&
-           reaches(object->low, object->high, arena->block.address, arena->block.address + SLAB_BLOCK_SIZE) &&
+    return is_in_reach(object->low, object->high, code->address, code->address + code->size) &&
+           is_in_reach(object->low, object->high, arena->block.address,
+                       arena->block.address + SLAB_BLOCK_SIZE) &&
            code->top - code->used >= object->planned->slab_size + CODE_ALIGN;
 }
 
@@ -54,10 +55,10 @@ static uint64_t code_wanted(const struct space *space, const struct space_object
     for (size_t i = 0; i < space->object_count; i++) {
         const struct space_object *other = &space->objects[i];
         if (other->live && !other->placed && !other->refused &&
-            reaches(object->low, object->high, other->low, other->high))
+            is_in_reach(object->low, object->high, other->low, other->high))
             size += slab_room(other);
     }
-    return aligned(CODE_LEAST + size * (size > CODE_LARGE ? CODE_FORMS_LARGE : CODE_FORMS), PAGE);
+    return align_size(CODE_LEAST + size * (size > CODE_LARGE ? CODE_FORMS_LARGE : CODE_FORMS), PAGE);
 }
 
 /* Memory near low..high. Its counters are begun when the first object needs them. */
@@ -86,7 +87,7 @@ static int add_arena_for(struct space *space, struct space_session *session,
     int result = add_arena(space, session, object->low, object->high, code_wanted(space, object), NULL);
     return result == BASE_OK ? result
                              : add_arena(space, session, object->low, object->high,
-                                         aligned(slab_room(object), PAGE), error);
+                                         align_size(slab_room(object), PAGE), error);
 }
 
 static size_t find_arena(const struct space *space, const struct space_object *object)
@@ -104,7 +105,7 @@ static size_t find_arena(const struct space *space, const struct space_object *o
  * if any, that has it in the same 16 MiB as the text. */
 static uint64_t place_patch(struct space_code *code, const struct space_object *object, uint64_t size)
 {
-    uint64_t used = aligned(code->used, CODE_ALIGN);
+    uint64_t used = align_size(code->used, CODE_ALIGN);
     if (size > code->top || used > code->top - size)
         return UINT64_MAX;
     uint64_t high = (code->top - size) / CODE_ALIGN * CODE_ALIGN;
@@ -121,8 +122,8 @@ static bool spare_serves(const struct space *space, const struct space_code *cod
 {
     const struct slab_block *block = &space->arenas[object->arena].block;
     uint64_t end = code->address + code->size;
-    return code->spare && reaches(object->low, object->high, code->address, end) &&
-           reaches(block->address, block->address + SLAB_BLOCK_SIZE, code->address, end);
+    return code->spare && is_in_reach(object->low, object->high, code->address, end) &&
+           is_in_reach(block->address, block->address + SLAB_BLOCK_SIZE, code->address, end);
 }
 
 static bool take_room_in(const struct space *space, struct space_object *object, struct space_code *code)
@@ -158,7 +159,7 @@ static int add_spare(struct space *space, struct space_session *session, const s
     uint64_t block_end = block->address + SLAB_BLOCK_SIZE;
     struct helper_room room = {.low = object->low < block->address ? object->low : block->address,
                                .high = object->high > block_end ? object->high : block_end,
-                               .size = aligned(size, PAGE)};
+                               .size = align_size(size, PAGE)};
     if (!base_array_room(space->windows, space->window_count, space->window_capacity))
         return base_fail(error, BASE_ENOMEM, "out of memory");
     int result = space_memory_code(session, space->pid, room, &space->windows[space->window_count], error);
@@ -268,10 +269,10 @@ static bool is_near(const struct space *space, const struct space_mapping *mappi
     bool near = false;
     for (size_t i = 0; i < space->arena_count && !near; i++) {
         const struct space_arena *arena = &space->arenas[i];
-        near = reaches(mapping->start, mapping->end, arena->code->address,
-                       arena->code->address + arena->code->size) &&
-               reaches(mapping->start, mapping->end, arena->block.address,
-                       arena->block.address + SLAB_BLOCK_SIZE);
+        near = is_in_reach(mapping->start, mapping->end, arena->code->address,
+                           arena->code->address + arena->code->size) &&
+               is_in_reach(mapping->start, mapping->end, arena->block.address,
+                           arena->block.address + SLAB_BLOCK_SIZE);
     }
     return near;
 }

@@ -193,7 +193,7 @@ static void publish_foreign(struct publishing *publishing, const struct space_ob
     publish_edge(publishing, address, callee, address ? kind : PROFILE_CALL_ENTRY, arrival->calls);
 }
 
-static bool is_named(const struct space_object *object, uint64_t address)
+static bool is_named_function(const struct space_object *object, uint64_t address)
 {
     const struct space_image *image = object->planned;
     uint32_t function = plan_function_at(&image->plan, address - object->bias);
@@ -202,10 +202,10 @@ static bool is_named(const struct space_object *object, uint64_t address)
 
 /* With names requested, hooks count more than was wanted: those of an image with a matching caller are all
  * there. */
-static bool is_wanted(const struct space_object *from, uint64_t caller, const struct space_object *at,
-                      uint64_t entry)
+static bool is_wanted_call(const struct space_object *from, uint64_t caller, const struct space_object *at,
+                           uint64_t entry)
 {
-    return is_named(at, entry) || (from && is_named(from, caller));
+    return is_named_function(at, entry) || (from && is_named_function(from, caller));
 }
 
 const struct space_object *space_read_origin(const struct space *space, uint64_t *return_address,
@@ -274,7 +274,7 @@ static void match_arrival(struct publishing *publishing, const struct slab_arriv
         return;
     const struct plan *plan = &at->planned->plan;
     uint64_t entry = plan->hooks[hook].address;
-    if (!is_wanted(from, caller_of(from, site, return_address), at, entry + at->bias))
+    if (!is_wanted_call(from, caller_of(from, site, return_address), at, entry + at->bias))
         return;
     uint32_t callee = address_in(publishing, at, entry);
     if (site == PLAN_NONE || !from->patch->slab.stubs[site]) {
@@ -341,7 +341,7 @@ static void publish_hook(struct publishing *publishing, const struct space_objec
     uint32_t word = object->base + plan_hook_word(&object->planned->plan, hook);
     uint64_t entry = object->planned->plan.hooks[hook].address;
     uint32_t callee = address_in(publishing, object, entry);
-    if (!is_named(object, entry + object->bias))
+    if (!is_named_function(object, entry + object->bias))
         return;
     uint32_t overflow = word + (uint32_t)(offsetof(struct stub_hook_words, overflow) / 8);
     if (publishing->reading->final)

@@ -70,7 +70,7 @@ static void publish_thread(const struct publishing *publishing, const struct spa
 
 /* A thread whose running totals were published under its own number keeps that: else they would be counted
  * twice. */
-static bool is_own(const struct space *space, const struct space_thread *thread)
+static bool has_own_number(const struct space *space, const struct space_thread *thread)
 {
     return thread->published || space->published_threads < OWN_THREADS;
 }
@@ -78,7 +78,7 @@ static bool is_own(const struct space *space, const struct space_thread *thread)
 /* A thread that has ended: its final counts are published, and its block is free. */
 static void publish_ended(const struct publishing *publishing, struct space_thread *thread)
 {
-    bool own = is_own(publishing->space, thread);
+    bool own = has_own_number(publishing->space, thread);
     publishing->space->published_threads++;
     publish_thread(publishing, thread, own, true);
     space_threads_recycle(publishing->space, thread);
@@ -118,7 +118,7 @@ static void publish_others(const struct publishing *publishing, bool final)
             continue;
         if (final) {
             publish_ended(publishing, thread);
-        } else if (is_own(space, thread)) {
+        } else if (has_own_number(space, thread)) {
             thread->published = true;
             publish_thread(publishing, thread, true, false);
         }

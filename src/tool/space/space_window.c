@@ -21,20 +21,20 @@ struct group {
     uint64_t low, high, hooks;
 };
 
-static uint64_t aligned(uint64_t value, uint64_t to)
+static uint64_t align_value(uint64_t value, uint64_t to)
 {
     return (value + to - 1) / to * to;
 }
 
 static uint64_t bytes_for(uint64_t hooks)
 {
-    return aligned(FORMS * (hooks * HOOK_BYTES + ALIGN), PAGE);
+    return align_value(FORMS * (hooks * HOOK_BYTES + ALIGN), PAGE);
 }
 
 /* The first free range of `size` bytes in low..high; 0: there is none. */
 static uint64_t find_free(const struct proc_maps *maps, uint64_t low, uint64_t high, uint64_t size)
 {
-    uint64_t at = aligned(low < LOWEST ? LOWEST : low, PAGE);
+    uint64_t at = align_value(low < LOWEST ? LOWEST : low, PAGE);
     for (size_t i = 0; i < maps->count; i++) {
         const struct proc_mapping *mapping = &maps->items[i];
         bool stack = !strcmp(mapping->path, "[stack]");
@@ -84,7 +84,7 @@ static bool join_group(struct group *group, uint64_t low, uint64_t high)
     return true;
 }
 
-static bool is_wanted(const struct space_object *object, uint32_t hook)
+static bool is_wanted_hook(const struct space_object *object, uint32_t hook)
 {
     return !object->wanted || object->wanted[object->planned->plan.header->site_count + hook];
 }
@@ -94,7 +94,7 @@ static int add_hook(struct space *space, struct space_session *session, struct s
 {
     uint64_t low, high;
     const struct plan *plan = &object->planned->plan;
-    if (!is_wanted(object, hook) || !slab_hook_window(plan, hook, object->bias, &low, &high))
+    if (!is_wanted_hook(object, hook) || !slab_hook_window(plan, hook, object->bias, &low, &high))
         return BASE_OK;
     struct group *group = &groups[(low - plan->hooks[hook].address - object->bias) >> 24 & (TOPS - 1)];
     if (join_group(group, low, high))
@@ -110,7 +110,7 @@ bool space_window_needed(const struct space_object *object)
     const struct plan *plan = &object->planned->plan;
     uint64_t low, high;
     for (uint32_t i = 0; i < plan->header->hook_count; i++)
-        if (is_wanted(object, i) && slab_hook_window(plan, i, object->bias, &low, &high))
+        if (is_wanted_hook(object, i) && slab_hook_window(plan, i, object->bias, &low, &high))
             return true;
     return false;
 }
@@ -135,7 +135,7 @@ void space_window_regions(const struct space *space, const struct space_object *
 {
     for (size_t i = 0; i < object->window_count; i++) {
         const struct space_code *code = space->windows[object->first_window + i];
-        uint64_t used = aligned(code->used, ALIGN);
+        uint64_t used = align_value(code->used, ALIGN);
         if (used > code->size)
             used = code->size;
         regions[i] = (struct slab_region){

@@ -311,7 +311,7 @@ static void commit_marks(struct store *store, struct profile *profile)
     profile_timeline_free(profile, true);
 }
 
-static int flush(struct store *store, struct profile *profile, bool last, struct base_error *error)
+static int flush_store(struct store *store, struct profile *profile, bool last, struct base_error *error)
 {
     profile_timeline_seal(profile);
     if (!sqlite3_get_autocommit(store->db)) /* an earlier flush could not even be undone */
@@ -331,7 +331,7 @@ static int flush(struct store *store, struct profile *profile, bool last, struct
 
 int store_flush(struct store *store, struct profile *profile, struct base_error *error)
 {
-    return flush(store, profile, false, error);
+    return flush_store(store, profile, false, error);
 }
 
 /* A journal that is not empty still has something to undo: then it stays for whoever reads next. */
@@ -344,7 +344,7 @@ static void remove_journal(const struct store *store)
 
 int store_close(struct store *store, struct profile *profile, bool discard, struct base_error *error)
 {
-    int result = discard ? BASE_OK : flush(store, profile, true, error);
+    int result = discard ? BASE_OK : flush_store(store, profile, true, error);
     store_close_database(store);
     if (discard)
         store_take_back(store);

@@ -180,7 +180,7 @@ static int move_aside(struct store *store, int existing, struct base_error *erro
 }
 
 /* The schema, the version and who records: in one transaction, so that there is never half of a profile. */
-static int set_up(struct store *store, struct base_error *error)
+static int create_schema(struct store *store, struct base_error *error)
 {
     char *last = sqlite3_mprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;"
                                  "INSERT INTO data_meta VALUES('recorder_pid', '%d'); COMMIT",
@@ -206,7 +206,7 @@ static int open_new(struct store *store, struct base_error *error)
     if (sqlite3_open_v2(store->path, &store->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
         return store_fail(store, "cannot open", error);
     sqlite3_busy_timeout(store->db, 2000);
-    int result = set_up(store, error);
+    int result = create_schema(store, error);
     for (int i = 0; i < STORE_STATEMENTS && result == BASE_OK; i++) {
         if (sqlite3_prepare_v3(store->db, statement_texts[i], -1, SQLITE_PREPARE_PERSISTENT,
                                &store->statements[i], NULL))

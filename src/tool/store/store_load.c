@@ -51,8 +51,8 @@ static uint32_t index_of(struct loader *loader, sqlite3_stmt *row, int column, s
 typedef void load_row(struct loader *loader, sqlite3_stmt *row, size_t index);
 
 /* Makes `items` hold index `id` (rows come in order; gaps are empty entries). */
-static bool extend(struct loader *loader, void **items, size_t *count, size_t *capacity, size_t size,
-                   int64_t id)
+static bool extend_items(struct loader *loader, void **items, size_t *count, size_t *capacity, size_t size,
+                         int64_t id)
 {
     if (id < 1 || id > INT32_MAX || (size_t)id < *count || (size_t)id - *count > MOST_GAPS - loader->gaps) {
         loader->corrupt = true;
@@ -98,7 +98,7 @@ static void load_table(struct loader *loader, const char *sql, struct rows rows)
     while (!loader->corrupt && !loader->no_memory && (code = sqlite3_step(row)) == SQLITE_ROW) {
         int64_t id = sqlite3_column_int64(row, 0);
         load_report(loader);
-        if (!rows.items || extend(loader, rows.items, rows.count, rows.capacity, rows.size, id))
+        if (!rows.items || extend_items(loader, rows.items, rows.count, rows.capacity, rows.size, id))
             rows.load(loader, row, (size_t)id);
     }
     is_good(loader, sqlite3_finalize(row));

@@ -72,7 +72,7 @@ static int tables_of(int version)
     return version < 1 ? counts[1] : version > STORE_VERSION ? 0 : counts[version];
 }
 
-static int probe(sqlite3 *db)
+static int probe_schema(sqlite3 *db)
 {
     int code, version = store_open_version(db, &code);
     int tables = code == SQLITE_OK ? store_open_number(db, COUNT_TABLES, &code) : 0;
@@ -90,7 +90,7 @@ static int open_database(const char *path, int flags, sqlite3 **db)
     sqlite3_db_config(*db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(*db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     code = sqlite3_exec(*db, "PRAGMA query_only=1; PRAGMA cell_size_check=1", NULL, NULL, NULL);
-    return code == SQLITE_OK ? probe(*db) : code;
+    return code == SQLITE_OK ? probe_schema(*db) : code;
 }
 
 /* SQLite fills a page that ends early with zeros. Asked after a rollback, which removes what a full disk let

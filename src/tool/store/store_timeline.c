@@ -29,7 +29,7 @@ struct timeline_reader {
     uint64_t nodes, threads, counters; /* the highest numbers the file has */
 };
 
-static unsigned char *unpack(const void *bytes, int length, size_t *size)
+static unsigned char *unpack_block(const void *bytes, int length, size_t *size)
 {
     unsigned long long wanted = ZSTD_getFrameContentSize(bytes, (size_t)length);
     if (wanted > LARGEST_BLOCK)
@@ -88,12 +88,12 @@ static bool read_fold(struct timeline_reader *reader, const unsigned char *at, c
 }
 
 /* How a query without further rows ended: a page that cannot be read is no end. */
-static int ending(int code)
+static int ending_result(int code)
 {
     return code == SQLITE_DONE ? BASE_OK : (code & 0xff) == SQLITE_NOMEM ? BASE_ENOMEM : BASE_EFORMAT;
 }
 
-static int step_over(sqlite3 *db, const char *sql, int64_t after, struct timeline_reader *reader, bool fold,
+static int read_rows(sqlite3 *db, const char *sql, int64_t after, struct timeline_reader *reader, bool fold,
                      bool *stop)
 {
     sqlite3_stmt *query;
@@ -103,29 +103,30 @@ static int step_over(sqlite3 *db, const char *sql, int64_t after, struct timelin
     sqlite3_bind_int64(query, 1, after);
     while (result == BASE_OK && !*stop && (code = sqlite3_step(query)) == SQLITE_ROW) {
         size_t size;
-        unsigned char *text = unpack(sqlite3_column_blob(query, 0), sqlite3_column_bytes(query, 0), &size);
+        unsigned char *text =
+            unpack_block(sqlite3_column_blob(query, 0), sqlite3_column_bytes(query, 0), &size);
         bool good = text && (fold ? read_fold(reader, text, text + size)
                                   : read_samples(reader, text, text + size, stop));
         free(text);
         result = good ? BASE_OK : BASE_EFORMAT;
     }
     sqlite3_finalize(query);
-    return result == BASE_OK && !*stop ? ending(code) : result;
+    return result == BASE_OK && !*stop ? ending_result(code) : result;
 }
 
 static int read_epoch(sqlite3 *db, int64_t epoch, struct timeline_reader *reader, bool *stop)
 {
     base_map_clear(&reader->folded);
     int result =
-        step_over(db, "SELECT bytes FROM data_timeline WHERE fold = 1 AND epoch > ? ORDER BY id DESC", epoch,
+        read_rows(db, "SELECT bytes FROM data_timeline WHERE fold = 1 AND epoch > ? ORDER BY id DESC", epoch,
                   reader, true, stop);
     if (result == BASE_OK)
-        result = step_over(db, "SELECT bytes FROM data_timeline WHERE fold = 0 AND epoch = ? ORDER BY id",
+        result = read_rows(db, "SELECT bytes FROM data_timeline WHERE fold = 0 AND epoch = ? ORDER BY id",
                            epoch, reader, false, stop);
     return result;
 }
 
-static uint64_t highest(sqlite3 *db, const char *sql)
+static uint64_t highest_number(sqlite3 *db, const char *sql)
 {
     sqlite3_stmt *query = NULL;
     uint64_t number = 0;
@@ -137,9 +138,9 @@ static uint64_t highest(sqlite3 *db, const char *sql)
 
 static void find_limits(sqlite3 *db, struct timeline_reader *reader)
 {
-    reader->nodes = highest(db, "SELECT max(id) FROM data_nodes");
-    reader->threads = highest(db, "SELECT max(id) FROM data_threads");
-    reader->counters = highest(db, "SELECT max(id) FROM data_counters");
+    reader->nodes = highest_number(db, "SELECT max(id) FROM data_nodes");
+    reader->threads = highest_number(db, "SELECT max(id) FROM data_threads");
+    reader->counters = highest_number(db, "SELECT max(id) FROM data_counters");
 }
 
 int store_timeline_each(const char *path,
@@ -161,7 +162,7 @@ int store_timeline_each(const char *path,
     while (result == BASE_OK && !stop && (code = sqlite3_step(epochs)) == SQLITE_ROW)
         result = read_epoch(db, sqlite3_column_int64(epochs, 0), &reader, &stop);
     if (result == BASE_OK && !stop)
-        result = ending(code);
+        result = ending_result(code);
     if (result == BASE_ENOMEM)
         base_fail(error, BASE_ENOMEM, "out of memory for the timeline");
     if (result == BASE_EFORMAT)

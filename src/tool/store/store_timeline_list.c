@@ -31,7 +31,7 @@ static bool timeline_list_take(void *context, const struct store_timeline_sample
     return true;
 }
 
-static int order(uint64_t one, uint64_t two)
+static int compare_sample_fields(uint64_t one, uint64_t two)
 {
     return (one > two) - (one < two);
 }
@@ -39,14 +39,14 @@ static int order(uint64_t one, uint64_t two)
 static int timeline_list_by_time(const void *left, const void *right)
 {
     const struct store_timeline_item *a = left, *b = right;
-    int result = order(a->time_ns, b->time_ns);
+    int result = compare_sample_fields(a->time_ns, b->time_ns);
     if (!result)
-        result = order(a->thread, b->thread);
+        result = compare_sample_fields(a->thread, b->thread);
     if (!result)
-        result = order(a->node, b->node);
+        result = compare_sample_fields(a->node, b->node);
     if (!result)
-        result = order(a->counter, b->counter);
-    return result ? result : order(a->cpu, b->cpu);
+        result = compare_sample_fields(a->counter, b->counter);
+    return result ? result : compare_sample_fields(a->cpu, b->cpu);
 }
 
 struct sum {

@@ -4,7 +4,7 @@
 
 #include "stub_doorbell.h"
 
-static bool is_named(const struct elf_section *strings, uint32_t at, const char *name)
+static bool is_symbol_name(const struct elf_section *strings, uint32_t at, const char *name)
 {
     size_t size = strlen(name) + 1;
     return at < strings->size && strings->size - at >= size && memcmp(strings->bytes + at, name, size) == 0;
@@ -16,7 +16,8 @@ static bool find_symbol_in(const struct elf_section *symbols, const struct elf_s
     for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols->size; at += sizeof(Elf64_Sym)) {
         Elf64_Sym symbol;
         memcpy(&symbol, symbols->bytes + at, sizeof symbol);
-        if (symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 && is_named(strings, symbol.st_name, name)) {
+        if (symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 &&
+            is_symbol_name(strings, symbol.st_name, name)) {
             *address = symbol.st_value;
             return true;
         }

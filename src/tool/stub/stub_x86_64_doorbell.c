@@ -27,7 +27,7 @@ static void land_short(struct stub_x86_64_code *code, unsigned from)
         stub_x86_64_code_refuse(code, STUB_REASON_IMMOVABLE);
 }
 
-static void put_back(struct stub_x86_64_code *code, uint8_t opcode, unsigned to)
+static void put_backward_jump(struct stub_x86_64_code *code, uint8_t opcode, unsigned to)
 {
     int distance = (int)to - (int)(code->size + 2u);
     stub_x86_64_code_put(code, opcode, (uint8_t)distance);
@@ -131,16 +131,16 @@ static unsigned put_wait_loop(struct stub_x86_64_code *code, const struct stub_x
     unsigned late = put_short(code, 0x74);                       /* je late */
     stub_x86_64_code_put(code, 0x41, 0xff, 0xc8);                /* dec r8d */
     stub_x86_64_code_put(code, 0x85, 0xc0);                      /* test eax, eax */
-    put_back(code, 0x74, again);                                 /* je again */
+    put_backward_jump(code, 0x74, again);                        /* je again */
     stub_x86_64_code_put(code, 0x83, 0xf8, (uint8_t)-EINTR);
-    put_back(code, 0x74, again);
+    put_backward_jump(code, 0x74, again);
     stub_x86_64_code_put(code, 0x83, 0xf8, (uint8_t)-EAGAIN);
-    put_back(code, 0x74, again);
+    put_backward_jump(code, 0x74, again);
     unsigned fails = put_short(code, 0xeb); /* jmp done */
     land_short(code, late);
     stub_x86_64_code_put(code, 0x41, 0x81, 0xe8); /* late: sub r8d, LATE */
     stub_x86_64_code_32(code, LATE);
-    put_back(code, 0xeb, again); /* jmp again */
+    put_backward_jump(code, 0xeb, again); /* jmp again */
     land_short(code, gone);
     stub_x86_64_code_put(code, 0xc7, 0x43, doorbell->enabled); /* gone: mov dword [enabled], 0 */
     stub_x86_64_code_32(code, 0);

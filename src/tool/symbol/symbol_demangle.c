@@ -20,7 +20,7 @@ struct printer {
     jmp_buf full;
 };
 
-static void print(const char *part, size_t length, void *opaque)
+static void print_part(const char *part, size_t length, void *opaque)
 {
     struct printer *printer = opaque;
     if (printer->text.length + length > TEXT_LIMIT || printer->text.failed)
@@ -59,13 +59,13 @@ static bool demangle(const char *name, struct printer *printer)
 {
     if (setjmp(printer->full))
         return false;
-    if (rust_demangle_callback(name, DMGL_PARAMS | DMGL_ANSI, print, printer)) {
+    if (rust_demangle_callback(name, DMGL_PARAMS | DMGL_ANSI, print_part, printer)) {
         add_suffix(&printer->text, rust_suffix(name));
         return true;
     }
     base_text_clear(&printer->text);
-    return name[1] == 'Z' &&
-           cplus_demangle_v3_callback(name, DMGL_PARAMS | DMGL_ANSI | DMGL_NO_RECURSE_LIMIT, print, printer);
+    return name[1] == 'Z' && cplus_demangle_v3_callback(name, DMGL_PARAMS | DMGL_ANSI | DMGL_NO_RECURSE_LIMIT,
+                                                        print_part, printer);
 }
 
 char *symbol_demangle(const char *name)

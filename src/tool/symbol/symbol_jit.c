@@ -137,7 +137,7 @@ static int open_map(const struct symbol_jit *jit, const char *path)
     return -1;
 }
 
-static bool hexadecimal(const char **at, uint64_t *value)
+static bool parse_hexadecimal(const char **at, uint64_t *value)
 {
     char *end;
     if (!strchr("0123456789abcdefABCDEF", **at) || !**at)
@@ -151,7 +151,8 @@ static bool hexadecimal(const char **at, uint64_t *value)
 static void add_line(struct symbol_jit *jit, const char *line)
 {
     uint64_t start, size;
-    if (!hexadecimal(&line, &start) || !hexadecimal(&line, &size) || !*line || !makes_sense(jit, start, size))
+    if (!parse_hexadecimal(&line, &start) || !parse_hexadecimal(&line, &size) || !*line ||
+        !makes_sense(jit, start, size))
         return;
     uint32_t name = add_name(jit, line, strlen(line));
     if (name != NAMELESS)

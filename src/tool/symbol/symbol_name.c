@@ -25,7 +25,7 @@ static bool begins_with(const char *text, const char *with)
 /* --- one spelling for all --- */
 
 /* How many bytes from here on nobody writes. */
-static size_t unwritten(const char *at, const char *begin)
+static size_t unwritten_length(const char *at, const char *begin)
 {
     static const char *const namespaces[] = {"(anonymous namespace)::", "{anonymous}::", "_GLOBAL__N_1::"};
     for (size_t i = 0; i < sizeof namespaces / sizeof *namespaces; i++)
@@ -37,11 +37,11 @@ static size_t unwritten(const char *at, const char *begin)
 }
 
 /* In place or not: the text never grows. False: it does not fit. */
-static bool respell(const char *text, char *into, size_t size)
+static bool respell_text(const char *text, char *into, size_t size)
 {
     size_t used = 0;
     for (const char *at = text; *at; at++) {
-        size_t skipped = unwritten(at, text);
+        size_t skipped = unwritten_length(at, text);
         if (skipped) {
             at += skipped - 1;
             continue;
@@ -54,11 +54,11 @@ static bool respell(const char *text, char *into, size_t size)
     return true;
 }
 
-static char *respelled(const char *text)
+static char *respelled_copy(const char *text)
 {
     char *into = text ? malloc(strlen(text) + 1) : NULL;
     if (into)
-        respell(text, into, strlen(text) + 1);
+        respell_text(text, into, strlen(text) + 1);
     return into;
 }
 
@@ -78,14 +78,14 @@ static size_t operator_length(const char *at, const char *begin)
     return length + strspn(at + length, "+-*/%^&|~!=");
 }
 
-static char closing(char bracket)
+static char closing_bracket(char bracket)
 {
     return bracket == '(' ? ')' : bracket == '<' ? '>' : bracket == '[' ? ']' : bracket == '{' ? '}' : 0;
 }
 
 /* Behind the bracket that closes the one here; NULL: none does, or too many are in it. A > in round brackets
  * compares. */
-static const char *behind(const char *at)
+static const char *behind_bracket(const char *at)
 {
     char wanted[DEPTH_MOST];
     size_t depth = 0;
@@ -93,10 +93,10 @@ static const char *behind(const char *at)
         size_t sign = operator_length(at, begin);
         if (sign) {
             at += sign - 1;
-        } else if (closing(*at)) {
+        } else if (closing_bracket(*at)) {
             if (depth == DEPTH_MOST)
                 return NULL;
-            wanted[depth++] = closing(*at);
+            wanted[depth++] = closing_bracket(*at);
         } else if (strchr(")]}", *at) || (*at == '>' && at[-1] != '-' && wanted[depth - 1] == '>')) {
             while (depth && wanted[--depth] != *at)
                 ;
@@ -136,7 +136,7 @@ static bool part_of_name(const char *shown, struct parts *parts)
     parts->name = shown;
     while (*at && !begins_with(at, " [clone ")) {
         size_t sign = operator_length(at, shown);
-        const char *end = closing(*at) && !sign ? behind(at) : at + 1;
+        const char *end = closing_bracket(*at) && !sign ? behind_bracket(at) : at + 1;
         if (!end)
             return false;
         if (*at == '(' && at > shown && (is_word(at[-1]) || strchr(">]})=<+-*/%^&|~!,", at[-1]))) {
@@ -165,9 +165,9 @@ static char *without_arguments(const char *text)
         size_t length = operator_length(at, text);
         const char *end = NULL;
         if (*at == '<' && follows)
-            end = behind(at);
+            end = behind_bracket(at);
         else if (begins_with(at, "::<") && at > text)
-            end = behind(at + 2);
+            end = behind_bracket(at + 2);
         if (!end)
             base_text_add_bytes(&out, at, length ? length : 1);
         at = end ? end : at + (length ? length : 1);
@@ -177,7 +177,7 @@ static char *without_arguments(const char *text)
     return bare;
 }
 
-static char *joined(const char *name, const char *parameters)
+static char *join_parameters(const char *name, const char *parameters)
 {
     struct base_text text = {0};
     base_text_add(&text, name);
@@ -206,12 +206,12 @@ static void make_short(char **forms, const struct parts *parts)
     char *name = strndup(parts->name, (size_t)(parts->parameters - parts->name));
     char *parameters = strndup(parts->parameters, (size_t)(parts->end - parts->parameters));
     char *bare = name ? without_arguments(name) : NULL;
-    forms[SYMBOL_NAME_UNSIGNED] = respelled(name);
-    forms[SYMBOL_NAME_BARE] = respelled(bare);
+    forms[SYMBOL_NAME_UNSIGNED] = respelled_copy(name);
+    forms[SYMBOL_NAME_BARE] = respelled_copy(bare);
     if (parameters && *parameters && forms[SYMBOL_NAME_UNSIGNED] && forms[SYMBOL_NAME_BARE]) {
-        respell(parameters, parameters, strlen(parameters) + 1);
-        forms[SYMBOL_NAME_SIGNED] = joined(forms[SYMBOL_NAME_UNSIGNED], parameters);
-        forms[SYMBOL_NAME_PLAIN] = joined(forms[SYMBOL_NAME_BARE], parameters);
+        respell_text(parameters, parameters, strlen(parameters) + 1);
+        forms[SYMBOL_NAME_SIGNED] = join_parameters(forms[SYMBOL_NAME_UNSIGNED], parameters);
+        forms[SYMBOL_NAME_PLAIN] = join_parameters(forms[SYMBOL_NAME_BARE], parameters);
     }
     free(bare);
     free(parameters);
@@ -225,7 +225,7 @@ static void make_name(struct symbol_name *name)
     const char *shown = name->shown ? name->text : demangled;
     name->made = true;
     if (shown && strpbrk(shown, "(<:")) {
-        name->forms[SYMBOL_NAME_SHOWN] = respelled(shown);
+        name->forms[SYMBOL_NAME_SHOWN] = respelled_copy(shown);
         if (!strchr(shown, '@') && part_of_name(shown, &parts))
             make_short(name->forms, &parts);
     } else {
@@ -277,7 +277,7 @@ bool symbol_name_means(struct symbol_name *name, const char *pattern)
     char spelled[PATTERN_MOST];
     if (!strcmp(pattern, name->text) || !fnmatch(pattern, name->text, 0) || means_symbol(name, pattern))
         return true;
-    if (!may_mean(name->text, pattern) || !respell(pattern, spelled, sizeof spelled))
+    if (!may_mean(name->text, pattern) || !respell_text(pattern, spelled, sizeof spelled))
         return false;
     if (!name->made)
         make_name(name);
@@ -300,7 +300,7 @@ char *symbol_name_cut(char *list)
     char *at = list;
     while (*at && *at != ',') {
         size_t sign = operator_length(at, list);
-        const char *end = closing(*at) ? behind(at) : NULL;
+        const char *end = closing_bracket(*at) ? behind_bracket(at) : NULL;
         at += sign ? sign : end ? (size_t)(end - at) : 1;
     }
     if (!*at)

@@ -1,8 +1,9 @@
 /* What the kernel reports of followed threads, by the kind of stop: a trap, an announced thread or process,
- * an exec, an exit. trace_follow_take is the one entry; trace_follow_poll does what only time brings. The
- * work is in trace_follow_create.c (new threads and processes), trace_follow_gs.c (their gs bases),
- * trace_follow_settle.c (who may go on), trace_follow_hold.c (stopping and reattaching), trace_follow_add.c
- * (which processes are followed) and trace_follow_detach.c; the tables are in trace_follow_tables.c. */
+ * an exec, an exit. trace_follow_handle_status is the one entry; trace_follow_poll does what only time
+ * brings. The work is in trace_follow_create.c (new threads and processes), trace_follow_gs.c (their gs
+ * bases), trace_follow_settle.c (who may go on), trace_follow_hold.c (stopping and reattaching),
+ * trace_follow_add.c (which processes are followed) and trace_follow_detach.c; the tables are in
+ * trace_follow_tables.c. */
 #include "trace_follow_inside.h"
 
 #include <errno.h>
@@ -209,7 +210,7 @@ static struct trace_follow_space *find_exec_caller(struct trace_follow *follow, 
     return space;
 }
 
-int trace_follow_take(struct trace_follow *follow, pid_t tid, int status)
+int trace_follow_handle_status(struct trace_follow *follow, pid_t tid, int status)
 {
     struct trace_follow_space *space = trace_follow_find_space(follow, tid);
     if (!space && WIFSTOPPED(status) && EVENT(status) == PTRACE_EVENT_EXEC)
@@ -218,7 +219,7 @@ int trace_follow_take(struct trace_follow *follow, pid_t tid, int status)
         trace_follow_keep_orphan(follow, tid, status);
         return BASE_ENOTFOUND;
     }
-    trace_stop_take(&space->stop, tid, status);
+    trace_stop_handle_status(&space->stop, tid, status);
     space = trace_follow_find_space(follow, tid); /* an exec moved it */
     if (space)
         trace_follow_settle(follow, space, tid);

@@ -124,7 +124,7 @@ bool trace_follow_awaits(const struct trace_follow *follow);
 
 /* Handles what waitpid(-1) reported. BASE_ENOTFOUND: the thread is in no space; it is kept as an orphan if it
  * is stopped. */
-int trace_follow_take(struct trace_follow *follow, pid_t tid, int status);
+int trace_follow_handle_status(struct trace_follow *follow, pid_t tid, int status);
 
 /* Handles timeouts; to be called when waitpid had nothing more. `deadline`: what waits for tally since before
  * that time goes on; *ended becomes true when something did. Returns whether there is anything to wait for

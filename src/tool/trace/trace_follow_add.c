@@ -144,7 +144,7 @@ static size_t look_at_leaving(struct trace_follow *follow, const struct trace_fo
             continue;
         left++;
         if (base_wait(thread->tid, &status, __WALL | WNOHANG) > 0)
-            trace_follow_take(follow, space->stop.threads[i].tid, status);
+            trace_follow_handle_status(follow, space->stop.threads[i].tid, status);
     }
     return left;
 }

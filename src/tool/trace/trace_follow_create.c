@@ -90,7 +90,7 @@ static void expect_thread(struct trace_follow *follow, struct trace_follow_space
     trace_stop_find(&space->stop, tid)->creator = creator;
     follow->expected = tid;
     if (take_orphan(follow, tid, &status)) {
-        trace_stop_take(&space->stop, tid, status);
+        trace_stop_handle_status(&space->stop, tid, status);
         trace_follow_settle(follow, space, tid);
     }
 }

@@ -33,7 +33,7 @@ void trace_follow_settle(struct trace_follow *follow, struct trace_follow_space 
         trace_follow_resume_forker(follow, forker);
     } else if (!space->stop.holding && !(thread->life & keeps)) {
         pid_t forker = trace_follow_take_forker(thread);
-        trace_stop_go(thread);
+        trace_stop_resume(thread);
         trace_follow_resume_forker(follow, forker);
     }
 }

@@ -19,7 +19,7 @@
 #define RESTORE_TRIES 3
 #define RED_ZONE      128
 
-static int close_there(struct trace_inject *inject, int64_t file, struct base_error *error)
+static int close_target_file(struct trace_inject *inject, int64_t file, struct base_error *error)
 {
     int64_t answer;
     int result = BASE_OK;
@@ -69,7 +69,7 @@ static int create_file(struct trace_inject *inject, const char *name, int64_t *f
         int result = try_create_file(inject, name, file, &moved, error);
         if (!moved)
             return result;
-        if (result == BASE_OK && (result = close_there(inject, *file, error)) < 0)
+        if (result == BASE_OK && (result = close_target_file(inject, *file, error)) < 0)
             return result;
     }
     return base_fail(error, BASE_EBUSY, "process %d receives signals so fast that nothing comes between them",
@@ -181,7 +181,7 @@ static int make_shared(struct trace_inject *inject, const struct trace_inject_sh
         result = map_shared(inject, shared, (int)theirs, how, error);
     if (result == BASE_OK)
         exclude_from_dumps(inject, shared);
-    int closed = close_there(inject, theirs, error);
+    int closed = close_target_file(inject, theirs, error);
     if (result == BASE_OK && closed == BASE_OK) {
         *file = ours;
         return BASE_OK;

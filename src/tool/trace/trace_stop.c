@@ -200,7 +200,7 @@ static void detach_if_stopped(struct trace_stop *stop, struct trace_stop_thread 
         trace_stop_detach(thread);
 }
 
-int trace_stop_take(struct trace_stop *stop, pid_t tid, int status)
+int trace_stop_handle_status(struct trace_stop *stop, pid_t tid, int status)
 {
     struct trace_stop_thread *thread = trace_stop_find(stop, tid);
     if (!thread)

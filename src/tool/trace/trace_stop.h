@@ -123,7 +123,7 @@ void trace_stop_free(struct trace_stop *stop);
 /* Handles what waitpid reported of a thread, when the caller waits for all threads at once. Without a
  * follower, a lingering thread is detached. BASE_ENOTFOUND: it is not in the table. After other errors it
  * will be reported again. */
-int trace_stop_take(struct trace_stop *stop, pid_t tid, int status);
+int trace_stop_handle_status(struct trace_stop *stop, pid_t tid, int status);
 
 /* Adds a thread that is traced already, and is about to trap. BASE_ENOMEM, or BASE_OK. Pointers to threads
  * become invalid. */
@@ -136,7 +136,7 @@ void trace_stop_forget(struct trace_stop *stop, pid_t tid);
 void trace_stop_interrupt(struct trace_stop_thread *thread);
 
 /* Resumes a thread from the trap, still traced: one that was stopped by job control stays so. */
-void trace_stop_go(struct trace_stop_thread *thread);
+void trace_stop_resume(struct trace_stop_thread *thread);
 
 /* Resumes a thread from the trap, and detaches it: the state becomes GONE, or KERNEL when it was killed and
  * its end has not been reported yet. */

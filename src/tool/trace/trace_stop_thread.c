@@ -182,7 +182,7 @@ void trace_stop_detach(struct trace_stop_thread *thread)
     thread->state = TRACE_STOP_KERNEL;
 }
 
-void trace_stop_go(struct trace_stop_thread *thread)
+void trace_stop_resume(struct trace_stop_thread *thread)
 {
     enum __ptrace_request request = thread->was_stopped ? PTRACE_LISTEN : PTRACE_CONT;
     thread->state = TRACE_STOP_RUNNING;

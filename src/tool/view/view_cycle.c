@@ -17,7 +17,7 @@ struct search {
     uint32_t discovered, components;
 };
 
-static void discover(struct search *search, uint32_t v)
+static void discover_vertex(struct search *search, uint32_t v)
 {
     search->vertices[v] = (struct vertex){++search->discovered, search->discovered, search->first[v], true};
     search->path[search->path_count++] = v;
@@ -25,7 +25,7 @@ static void discover(struct search *search, uint32_t v)
 }
 
 /* Everything above v on the stack is v's component. */
-static void settle(struct search *search, uint32_t v)
+static void settle_component(struct search *search, uint32_t v)
 {
     size_t begin = search->waiting_count;
     while (search->waiting[--begin] != v)
@@ -38,30 +38,30 @@ static void settle(struct search *search, uint32_t v)
     search->waiting_count = begin;
 }
 
-static void lower(uint32_t *low, uint32_t other)
+static void lower_link(uint32_t *low, uint32_t other)
 {
     if (other < *low)
         *low = other;
 }
 
 /* One successor of the vertex at the end of the path, or its end. */
-static void advance(struct search *search)
+static void advance_path(struct search *search)
 {
     uint32_t v = search->path[search->path_count - 1];
     struct vertex *vertex = &search->vertices[v];
     if (vertex->next < search->first[v + 1]) {
         uint32_t target = search->targets[vertex->next++];
         if (!search->vertices[target].index)
-            discover(search, target);
+            discover_vertex(search, target);
         else if (search->vertices[target].waiting)
-            lower(&vertex->low, search->vertices[target].index);
+            lower_link(&vertex->low, search->vertices[target].index);
         return;
     }
     search->path_count--;
     if (vertex->low == vertex->index)
-        settle(search, v);
+        settle_component(search, v);
     if (search->path_count)
-        lower(&search->vertices[search->path[search->path_count - 1]].low, vertex->low);
+        lower_link(&search->vertices[search->path[search->path_count - 1]].low, vertex->low);
 }
 
 bool view_cycle_find(size_t count, const uint32_t *first, const uint32_t *targets, uint32_t *component)
@@ -73,9 +73,9 @@ bool view_cycle_find(size_t count, const uint32_t *first, const uint32_t *target
     bool ready = search.vertices && search.path && search.waiting;
     for (size_t v = 0; ready && v < count; v++) {
         if (!search.vertices[v].index)
-            discover(&search, (uint32_t)v);
+            discover_vertex(&search, (uint32_t)v);
         while (search.path_count)
-            advance(&search);
+            advance_path(&search);
     }
     free(search.vertices);
     free(search.path);

@@ -30,7 +30,7 @@ void view_entity_free(struct view_entities *entities)
 }
 
 /* The entity of its kind under this key; made from `fresh` when new. 0 when memory ran out. */
-static uint32_t intern(struct view_entities *entities, uint64_t key, const struct view_entity *fresh)
+static uint32_t intern_entity(struct view_entities *entities, uint64_t key, const struct view_entity *fresh)
 {
     struct base_map *map = &entities->maps[fresh->kind];
     uint32_t known = base_map_find(map, key);
@@ -51,7 +51,7 @@ static uint64_t entity_pair(uint32_t high, uint32_t low)
 
 uint32_t view_entity_mark(struct view_entities *entities, enum view_entity_kind kind)
 {
-    return intern(entities, 0, &(struct view_entity){.kind = kind});
+    return intern_entity(entities, 0, &(struct view_entity){.kind = kind});
 }
 
 static uint32_t address_entity(struct view_entities *entities, uint32_t index)
@@ -61,12 +61,12 @@ static uint32_t address_entity(struct view_entities *entities, uint32_t index)
     struct view_entity fresh = {.kind = VIEW_ADDRESS, .image = address->image, .address = index};
     if (address->function)
         fresh.name = profile->functions[address->function].name;
-    return intern(entities, index, &fresh);
+    return intern_entity(entities, index, &fresh);
 }
 
 static uint32_t image_entity(struct view_entities *entities, uint32_t image)
 {
-    return intern(entities, image, &(struct view_entity){.kind = VIEW_IMAGE, .image = image});
+    return intern_entity(entities, image, &(struct view_entity){.kind = VIEW_IMAGE, .image = image});
 }
 
 /* The ELF function at an address; names that are no code stand for their image. */
@@ -81,15 +81,15 @@ static uint32_t function_entity(struct view_entities *entities, uint32_t index)
     uint32_t name = profile->functions[address->function].name;
     struct view_entity fresh = {.kind = VIEW_FUNCTION, .image = address->image, .name = name};
     if (image->kind != PROFILE_IMAGE_JIT)
-        return intern(entities, address->function, &fresh);
+        return intern_entity(entities, address->function, &fresh);
     fresh.kind = VIEW_JIT_FUNCTION;
-    return intern(entities, entity_pair(image->name, name), &fresh);
+    return intern_entity(entities, entity_pair(image->name, name), &fresh);
 }
 
 static uint32_t inlined_entity(struct view_entities *entities, uint32_t image, uint32_t name)
 {
     struct view_entity fresh = {.kind = VIEW_INLINED_FUNCTION, .image = image, .name = name};
-    return intern(entities, entity_pair(image, name), &fresh);
+    return intern_entity(entities, entity_pair(image, name), &fresh);
 }
 
 /* A number for each key; BASE_MAP_NONE when memory ran out. */
@@ -110,7 +110,7 @@ static uint32_t line_entity(struct view_entities *entities, uint32_t image, uint
     uint32_t owner = entity_number(&entities->owners, entity_pair(image, name));
     if (place == BASE_MAP_NONE || owner == BASE_MAP_NONE)
         return 0;
-    return intern(entities, entity_pair(place, owner), &fresh);
+    return intern_entity(entities, entity_pair(place, owner), &fresh);
 }
 
 static bool chain_add(struct view_entities *entities, size_t run, uint32_t entity)

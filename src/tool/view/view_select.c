@@ -206,7 +206,7 @@ static int select_images(const struct profile *profile, const char *pattern, str
 
 /* --- CPUs --- */
 
-static bool bit(const uint8_t *set, size_t index)
+static bool is_bit_set(const uint8_t *set, size_t index)
 {
     return set[index / 8] >> (index % 8) & 1;
 }
@@ -247,9 +247,9 @@ static int no_such_cpu(const uint8_t *present, const char *wanted, struct base_e
     struct base_text list = {0};
     for (size_t cpu = 0; cpu < PROFILE_NO_CPU; cpu++) {
         size_t last = cpu;
-        if (!bit(present, cpu))
+        if (!is_bit_set(present, cpu))
             continue;
-        while (last + 1 < PROFILE_NO_CPU && bit(present, last + 1))
+        while (last + 1 < PROFILE_NO_CPU && is_bit_set(present, last + 1))
             last++;
         base_text_addf(&list, list.length ? ",%zu" : "%zu", cpu);
         if (last > cpu)
@@ -275,7 +275,7 @@ static int check_cpus(const struct profile *profile, const char *wanted, const u
         return base_fail(error, BASE_ENOMEM, "out of memory");
     for (size_t i = 0; i < profile->cell_count; i++) {
         set_bit(present, profile->cells[i].cpu);
-        met |= bit(set, profile->cells[i].cpu);
+        met |= is_bit_set(set, profile->cells[i].cpu);
     }
     int code = met ? 0 : no_such_cpu(present, wanted, error);
     free(present);
@@ -304,7 +304,7 @@ bool view_select_takes(const struct view_selection *selection, const struct prof
         return false;
     if (selection->threads && !selection->threads[cell->thread])
         return false;
-    if (selection->cpus && !bit(selection->cpus, cell->cpu))
+    if (selection->cpus && !is_bit_set(selection->cpus, cell->cpu))
         return false;
     return !selection->images ||
            selection->images[profile->addresses[profile->nodes[cell->node].address].image];
@@ -359,7 +359,7 @@ void view_select_add(const struct view_selection *selection, struct view_figure 
 /* Samples may weigh differently (the rate was lowered half-way). Then fewer samples than their number carry
  * the evidence: (sum of w)^2 / sum of w^2, L. Kish, Survey Sampling (1965), 8.2. A cell keeps only sums, so
  * its samples count as equal. */
-static void sum_up(const struct profile *profile, struct view_selection *selection)
+static void sum_selection(const struct profile *profile, struct view_selection *selection)
 {
     double weight = 0, squares = 0;
     for (size_t i = 0; i < profile->cell_count; i++) {
@@ -409,7 +409,7 @@ int view_select(const struct profile *profile, const struct view_options *option
     if (code)
         view_select_free(selection);
     else
-        sum_up(profile, selection);
+        sum_selection(profile, selection);
     return code;
 }
 

@@ -108,7 +108,7 @@ static size_t next_column(const struct view_table *table, const bool *settled)
 
 /* What the flexible columns may take together: each what it needs while that is less than its share of what
  * is left, the least demanding first. */
-static void squeeze(struct view_table *table, unsigned room)
+static void squeeze_columns(struct view_table *table, unsigned room)
 {
     bool settled[VIEW_TABLE_COLUMNS] = {false};
     size_t next;
@@ -135,7 +135,7 @@ static void settle_widths(struct view_table *table, const struct view_table_form
         *(table->columns[c].flexible ? &flexible : &fixed) += table->columns[c].width;
     }
     if (form->width && fixed + flexible > form->width)
-        squeeze(table, form->width > fixed ? form->width - fixed : 0);
+        squeeze_columns(table, form->width > fixed ? form->width - fixed : 0);
 }
 
 /* A cell in at most `limit` columns (0: as it is), its tail whole. Returns the columns taken. */

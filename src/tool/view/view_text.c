@@ -33,7 +33,7 @@ void view_text_count(struct base_text *out, uint64_t count)
 }
 
 /* Three digits and a unit. */
-static void scaled(struct base_text *out, double value, const char *unit)
+static void add_scaled_number(struct base_text *out, double value, const char *unit)
 {
     base_text_addf(out, value < 9.995 ? "%.2f %s" : value < 99.95 ? "%.1f %s" : "%.0f %s", value, unit);
 }
@@ -49,25 +49,25 @@ void view_text_time(struct base_text *out, int64_t nanoseconds, bool ascii)
     if (value < 999.5)
         base_text_addf(out, "%.0f ns", value);
     else if (value < 999.5e3)
-        scaled(out, value / 1e3, ascii ? "us" : "µs");
+        add_scaled_number(out, value / 1e3, ascii ? "us" : "µs");
     else if (value < 999.5e6)
-        scaled(out, value / 1e6, "ms");
+        add_scaled_number(out, value / 1e6, "ms");
     else if (value < 999.5e9)
-        scaled(out, value / 1e9, "s");
+        add_scaled_number(out, value / 1e9, "s");
     else if (seconds < 3600)
         base_text_addf(out, "%lld min %lld s", seconds / 60, seconds % 60);
     else
         base_text_addf(out, "%lld h %02lld min", seconds / 3600, seconds / 60 % 60);
 }
 
-static void bytes(struct base_text *out, double value)
+static void add_byte_size(struct base_text *out, double value)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     size_t scale = 0;
     for (; fabs(value) >= 1023.5 && scale + 1 < sizeof units / sizeof *units; scale++)
         value /= 1024;
     if (scale)
-        scaled(out, value, units[scale]);
+        add_scaled_number(out, value, units[scale]);
     else
         base_text_addf(out, "%.0f B", value);
 }
@@ -82,7 +82,7 @@ void view_text_value(struct base_text *out, const char *unit, int64_t value, boo
         base_text_add(out, "-");
     uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     if (!strcmp(unit, "bytes") || !strcmp(unit, "B"))
-        bytes(out, (double)size);
+        add_byte_size(out, (double)size);
     else
         view_text_count(out, size);
 }
@@ -190,7 +190,7 @@ void view_text_fit(struct base_text *out, const char *text, unsigned columns, bo
 }
 
 /* The '(' that the ')' at `end` closes, or NULL. */
-static const char *opening(const char *name, const char *end)
+static const char *find_opening_bracket(const char *name, const char *end)
 {
     int depth = 0;
     for (const char *at = end; at >= name; at--) {
@@ -204,7 +204,7 @@ static const char *opening(const char *name, const char *end)
 /* The name with the contents of its last parentheses left out; those of "(anonymous namespace)::" stay. */
 static void without_arguments(struct base_text *out, const char *name, bool ascii)
 {
-    const char *end = strrchr(name, ')'), *begin = end ? opening(name, end) : NULL;
+    const char *end = strrchr(name, ')'), *begin = end ? find_opening_bracket(name, end) : NULL;
     if (!begin || begin == name || end - begin < 4 || end[1] == ':') {
         base_text_add(out, name);
         return;
@@ -215,7 +215,7 @@ static void without_arguments(struct base_text *out, const char *name, bool asci
 }
 
 /* The '>' that closes the '<' at `begin`, or NULL: those of operator< and of -> are none. */
-static const char *closing(const char *name, const char *begin)
+static const char *find_closing_angle(const char *name, const char *begin)
 {
     static const char word[] = "operator";
     const size_t length = sizeof word - 1;
@@ -235,7 +235,7 @@ static const char *closing(const char *name, const char *begin)
 static void without_template_arguments(struct base_text *out, const char *name, bool ascii)
 {
     for (const char *at = name; *at; at++) {
-        const char *end = *at == '<' ? closing(name, at) : NULL;
+        const char *end = *at == '<' ? find_closing_angle(name, at) : NULL;
         base_text_add_bytes(out, at, 1);
         if (!end || end - at < 4)
             continue;

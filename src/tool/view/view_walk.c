@@ -169,7 +169,7 @@ static bool push_node(struct walk *walk, uint32_t node, const struct view_figure
 }
 
 /* Pops every frame that does not lie on the way to `parent`. */
-static void pop_to(struct walk *walk, uint32_t parent)
+static void pop_frames(struct walk *walk, uint32_t parent)
 {
     while (walk->depth && walk->frames[walk->depth - 1].node != parent) {
         walk->visitor->leave(walk->visitor->context, walk->frames, walk->depth);
@@ -189,14 +189,14 @@ static bool walk_visit(struct walk *walk, uint32_t node)
     const struct view_figure *self = &walk->nodes->self[node];
     if (node) {
         uint32_t parent = walk->profile->nodes[node].parent;
-        pop_to(walk, parent ? parent : UINT32_MAX);
+        pop_frames(walk, parent ? parent : UINT32_MAX);
         return push_node(walk, node, &walk->nodes->total[node]) && walk_leaf(walk, self);
     }
     if (!self->samples && !self->value)
         return true;
     if (!push_node(walk, 0, self) || !walk_leaf(walk, self))
         return false;
-    pop_to(walk, UINT32_MAX);
+    pop_frames(walk, UINT32_MAX);
     return true;
 }
 
@@ -208,7 +208,7 @@ int view_walk(const struct profile *profile, const struct view_nodes *nodes, str
     for (size_t i = 0; i < nodes->count && going; i++)
         going = walk_visit(&walk, nodes->order[i]);
     if (going)
-        pop_to(&walk, UINT32_MAX);
+        pop_frames(&walk, UINT32_MAX);
     free(walk.frames);
     return going ? 0 : out_of_memory(error);
 }

@@ -166,7 +166,8 @@ static uint32_t find_node(struct waits *waits, struct sample_process *process,
 }
 
 /* A thread that was let run `turns` times. If it waits, and did all the while, `waiter` says where. */
-static void place(struct waits *waits, struct sample_process *process, struct waiter *waiter, uint64_t turns)
+static void place_waiter(struct waits *waits, struct sample_process *process, struct waiter *waiter,
+                         uint64_t turns)
 {
     struct account after;
     struct proc_target_call call;
@@ -245,7 +246,7 @@ static void publish_waited(struct waits *waits, struct sample_process *process, 
 
 /* --- nodes --- */
 
-static uint32_t special(struct profile *profile, const char *name)
+static uint32_t special_node(struct profile *profile, const char *name)
 {
     uint32_t image = profile_image(profile, PROFILE_IMAGE_SPECIAL, name, "", 0), flags = 0;
     uint32_t address = profile_address(profile, image, 0);
@@ -258,8 +259,8 @@ static void forget_places(struct waits *waits, const struct waiter *placed)
     struct profile *profile = waits->options.sampler->profile;
     do {
         waits->folds = profile_folds(profile);
-        waits->node_unknown = special(profile, "(unknown)");
-        waits->node_queued = special(profile, "(waiting for a CPU)");
+        waits->node_unknown = special_node(profile, "(unknown)");
+        waits->node_queued = special_node(profile, "(waiting for a CPU)");
     } while (waits->folds != profile_folds(profile));
     for (size_t i = 0; i < waits->count; i++)
         if (&waits->waiters[i] != placed)
@@ -273,7 +274,7 @@ static bool are_stale(const struct waits *waits)
 
 /* --- threads --- */
 
-static bool is_known(const struct waits *waits, pid_t tid)
+static bool is_known_waiter(const struct waits *waits, pid_t tid)
 {
     uint32_t at = base_map_find(&waits->by_tid, (uint64_t)tid);
     return at < waits->count && waits->waiters[at].tid == tid;
@@ -291,7 +292,7 @@ static struct waiter *begin_waiter(struct waits *waits, pid_t pid, pid_t tid, co
                                    uint64_t now)
 {
     uint32_t at = base_map_find(&waits->by_tid, (uint64_t)tid);
-    bool known = is_known(waits, tid);
+    bool known = is_known_waiter(waits, tid);
     if (!known) {
         at = (uint32_t)waits->count;
         if (!base_array_room(waits->waiters, waits->count, waits->capacity) ||
@@ -334,7 +335,7 @@ static void look_at_thread(struct waits *waits, struct sample_process *process, 
     if (ran && waits->busy)
         waits->unseen_ns += take_waited(waiter);
     if (ran || waiter->cut)
-        place(waits, process, waiter, account.turns);
+        place_waiter(waits, process, waiter, account.turns);
     if (are_stale(waits)) { /* by that */
         forget_places(waits, waiter);
         found = false;
@@ -384,7 +385,7 @@ void waits_ended(struct waits *waits, pid_t tid, uint64_t time)
     struct lifetime *lifetime = lifetime_of(waits, tid);
     if (lifetime && !lifetime->to_ns)
         lifetime->to_ns = time;
-    else if (is_known(waits, tid))
+    else if (is_known_waiter(waits, tid))
         add_lifetime(waits, (struct lifetime){.tid = tid, .to_ns = time});
 }
 
@@ -422,7 +423,7 @@ static void end_the_short(struct waits *waits, uint64_t now)
     size_t kept = 0;
     for (size_t i = 0; i < waits->lifetime_count; i++) {
         struct lifetime *lifetime = &waits->lifetimes[i];
-        if (!lifetime->from_ns || (!lifetime->to_ns && is_known(waits, lifetime->tid)))
+        if (!lifetime->from_ns || (!lifetime->to_ns && is_known_waiter(waits, lifetime->tid)))
             continue;
         if (lifetime->to_ns > now || (!lifetime->to_ns && !lifetime->old)) {
             lifetime->old = lifetime->from_ns <= now;
@@ -514,7 +515,7 @@ void waits_finish(struct waits *waits)
         waits->unseen_ns += take_waited(&waits->waiters[i]);
     for (size_t i = 0; i < waits->lifetime_count; i++) /* since the last look */
         if (waits->lifetimes[i].from_ns &&
-            (waits->lifetimes[i].to_ns || !is_known(waits, waits->lifetimes[i].tid)))
+            (waits->lifetimes[i].to_ns || !is_known_waiter(waits, waits->lifetimes[i].tid)))
             waits->unseen_ns += length_of(waits, &waits->lifetimes[i]);
     if (waits->unseen_ns / NS_OF_MS)
         profile_lose(profile, WIRE_LOSS_WAIT_UNSEEN, waits->unseen_ns / NS_OF_MS);

@@ -119,7 +119,7 @@ static bool is_start(const struct function *function, uint64_t target)
 }
 
 /* Where an entry of a linkage table leads; 0: it is none. */
-static uint64_t linked(const struct search *search, uint64_t target)
+static uint64_t linked_target(const struct search *search, uint64_t target)
 {
     static const char landing[] = "\xf3\x0f\x1e\xfa";
     struct site site;
@@ -162,7 +162,7 @@ static enum call call_before(const struct search *search, const struct function 
     if (end[-DIRECT] == 0xe8) {
         memcpy(&distance, end + 1 - DIRECT, sizeof distance);
         uint64_t target = word + (uint64_t)(int64_t)distance;
-        if (is_start(function, target) || is_start(function, linked(search, target)))
+        if (is_start(function, target) || is_start(function, linked_target(search, target)))
             return CALL_OF_IT;
         if (!is_indirect(end, LONGEST))
             return CALL_ELSEWHERE;

@@ -58,7 +58,7 @@ static bool take(struct processes *processes, pid_t pid)
 {
     int status = 0;
     assert_int_equal(waitpid(pid, &status, __WALL), pid);
-    trace_follow_take(&processes->follow, pid, status);
+    trace_follow_handle_status(&processes->follow, pid, status);
     return WIFSTOPPED(status);
 }
 
@@ -81,7 +81,7 @@ static int finish(struct processes *processes)
     for (int i = 0; i < LOOKS && processes->follow.process_count; i++) {
         pid_t pid = waitpid(-1, &status, __WALL | WNOHANG);
         if (pid > 0)
-            trace_follow_take(&processes->follow, pid, status);
+            trace_follow_handle_status(&processes->follow, pid, status);
         if (pid == processes->parent && WIFEXITED(status))
             exit_status = WEXITSTATUS(status);
         trace_follow_poll(&processes->follow, UINT64_MAX, &(bool){false}); /* what is held is resumed */

@@ -64,7 +64,7 @@ static int set_up(void **state)
     int memory = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     assert_int_equal(ftruncate(memory, (off_t)shared_file_size(&REQUEST)), 0);
     assert_int_equal(shared_file_begin(&file, memory, &REQUEST, NULL), BASE_OK);
-    shared_file_take(&file, getpid(), 7);
+    shared_file_claim_region(&file, getpid(), 7);
     fill_region();
     profile = profile_new();
     thread = profile_thread(profile, profile_process(profile, 7, 0), 0);

@@ -37,7 +37,7 @@ static void set(struct scene *scene, uint64_t sample_bytes)
     assert_true(file >= 0);
     assert_int_equal(ftruncate(file, (off_t)shared_file_size(&request)), 0);
     assert_int_equal(shared_file_begin(&scene->file, file, &request, NULL), BASE_OK);
-    shared_file_take(&scene->file, 42, 7);
+    shared_file_claim_region(&scene->file, 42, 7);
     scene->process = profile_process(scene->profile, 42, 0);
     scene->thread = profile_thread(scene->profile, scene->process, 0);
     assert_int_equal(shared_heap_init(&scene->heap, scene->profile, sample_bytes, NULL), BASE_OK);

@@ -83,7 +83,7 @@ static int prepare(void *context, struct loader_agent *agent, struct base_error 
         shared_file_begin(&load->file, loader_region_file(agent), &preparation->recording->request, error);
     if (result != BASE_OK)
         return result;
-    shared_file_take(&load->file, load->pid, 1);
+    shared_file_claim_region(&load->file, load->pid, 1);
     publish(load, 0, load->pid);
     struct wire_agent_parameters parameters = {
         .alive = loader_alive(agent),
