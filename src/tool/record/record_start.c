@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base_array.h"
 #include "calls.h"
@@ -15,6 +16,7 @@
 #include "proc_cgroup.h"
 #include "proc_ended.h"
 #include "proc_owner.h"
+#include "proc_target.h"
 #include "record_launch.h"
 #include "remains.h"
 #include "remains_left.h"
@@ -25,6 +27,8 @@
 enum {
     REDRAW_FROM_NS = 10000000, /* see perf_time.h */
     REDRAW_SPREAD_NS = 20000000,
+    ATTACH_TRIES = 20,
+    ATTACH_REST_NS = 50000000,
 };
 
 /* Where something is put into the process. */
@@ -81,6 +85,35 @@ static int remove_remains(const struct record_session *session, pid_t pid, struc
     return result;
 }
 
+/* Busy for a moment: the process waits in vfork, so that no thread of it can make a call for tally, or tally got no
+ * processor while it held the process. One that somebody else traces stays so. */
+static bool may_attach_later(int result, pid_t pid, unsigned tries)
+{
+    struct proc_target_facts facts;
+    if (result != BASE_EBUSY || tries == ATTACH_TRIES || proc_target_facts(pid, pid, &facts) < 0 ||
+        facts.tracer != 0)
+        return false;
+    nanosleep(&(struct timespec){.tv_nsec = ATTACH_REST_NS}, NULL);
+    return true;
+}
+
+/* A collector that fails leaves the process as it was. */
+static int attach_collectors(struct record_session *session, pid_t pid, struct base_error *error)
+{
+    struct base_error why;
+    bool probed = !session->probe; /* first: its hooks are to be there when calls are planned */
+    unsigned tries = 0;
+    int result;
+    do {
+        base_error_clear(&why);
+        result = probed ? BASE_OK : probe_attach(session->probe, pid, &why);
+        probed = result >= 0;
+        if (session->calls && result >= 0)
+            result = calls_attach(session->calls, pid, &why);
+    } while (result < 0 && may_attach_later(result, pid, ++tries));
+    return result < 0 ? base_fail(error, result, "%s", why.text) : result;
+}
+
 /* What seizes a process goes by its number: whether that was still the process meant is looked at
  * afterwards, too. */
 static int attach_process(struct record_session *session, pid_t pid, struct base_error *error)
@@ -88,10 +121,8 @@ static int attach_process(struct record_session *session, pid_t pid, struct base
     int result = own_process(session, pid, error);
     if (result >= 0)
         result = remove_remains(session, pid, error);
-    if (session->probe && result >= 0) /* first: its hooks are to be there when calls are planned */
-        result = probe_attach(session->probe, pid, error);
-    if (session->calls && result >= 0)
-        result = calls_attach(session->calls, pid, error);
+    if (result >= 0)
+        result = attach_collectors(session, pid, error);
     if (result >= 0 && (session->probe || session->calls) && !is_meant(session, pid))
         result = base_fail(error, BASE_ENOTFOUND, "process %d has ended", (int)pid);
     return result;
