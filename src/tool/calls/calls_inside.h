@@ -41,6 +41,7 @@ struct calls {
     uint64_t memory_most;     /* bytes of ours that were in use in one target */
     struct remains_left left; /* processes in which something of ours stayed */
     uint64_t leaving_ns;      /* since when processes that somebody else holds are waited for; 0: none was */
+    uint64_t ended_ticks;     /* when leaving began, in the unit of PROC_TARGET_STARTED; 0: not yet */
     uint64_t places_left;     /* in their code that somebody else had changed: they stayed as they were */
     uint64_t stub_samples;
     uint64_t setup_ns;     /* of planning, placing and patching, all processes together */

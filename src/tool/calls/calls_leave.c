@@ -2,11 +2,15 @@
  * cost. */
 #include "calls_inside.h"
 
+#include <time.h>
+
 #include "calls_detach.h"
 #include "calls_undiscovered.h"
 #include "helper_trace.h"
 #include "plan_absent.h"
 #include "space_slots.h"
+
+#define TICKS 100 /* a second: USER_HZ, of /proc on every architecture that Tally knows */
 
 static void describe_recording(struct calls *calls)
 {
@@ -42,8 +46,17 @@ static int drain_events(struct calls *calls, struct base_error *error)
     return result < 0 ? result : calls_step(calls, error);
 }
 
+/* The recording ends where leaving begins: what is created from here on is no part of it. */
+static void note_end(struct calls *calls)
+{
+    struct timespec now;
+    if (!calls->ended_ticks && !clock_gettime(CLOCK_BOOTTIME, &now))
+        calls->ended_ticks = (uint64_t)now.tv_sec * TICKS + (uint64_t)now.tv_nsec / (1000000000 / TICKS);
+}
+
 void calls_before_agent(struct calls *calls)
 {
+    note_end(calls);
     struct base_error why = {0};
     for (size_t i = 0; i < calls->member_count; i++) {
         struct space *space = calls->members[i].space;
@@ -56,6 +69,7 @@ void calls_before_agent(struct calls *calls)
 
 int calls_leave(struct calls *calls, struct base_error *error)
 {
+    note_end(calls);
     int result = drain_events(calls, error);
     for (size_t i = 0; i < calls->member_count; i++) {
         struct space *space = calls->members[i].space;
@@ -71,7 +85,7 @@ int calls_leave(struct calls *calls, struct base_error *error)
     describe_recording(calls);
     /* Threads that wait at a creation whose event is not read go on, so that their processes can be left. */
     helper_end(&calls->session.helper);
-    calls_undiscovered_leave(&calls->left, calls->session.profile);
+    calls_undiscovered_leave(&calls->left, calls->ended_ticks, calls->session.profile);
     return result;
 }
 

@@ -68,14 +68,23 @@ static void leave_process(pid_t pid, struct remains_left *left, uint64_t *began)
                          result < 0 || cleaned.bytes_left > cleaned.bytes_kept);
 }
 
-/* How many there were that had not been discovered. */
-static size_t leave_once(const struct files *files, struct remains_left *left, uint64_t *began)
+/* One that is gone meanwhile did not last long enough to tell. */
+static bool began_before(pid_t pid, uint64_t ended)
+{
+    uint64_t started = proc_target_stat(pid, PROC_TARGET_STARTED);
+    return started && started < ended;
+}
+
+/* How many there were; adds to `missed` those that began before the recording ended. */
+static size_t leave_once(const struct files *files, struct remains_left *left, uint64_t ended, size_t *missed,
+                         uint64_t *began)
 {
     pid_t *pids;
     size_t found = 0, count = proc_users_list(is_known_file, files, true, &pids);
     for (size_t i = 0; i < count; i++) {
         if (remains_left_knows(left, pids[i]) || proc_target_vfork_parent(pids[i]))
             continue;
+        *missed += began_before(pids[i], ended);
         leave_process(pids[i], left, began);
         found++;
     }
@@ -83,16 +92,15 @@ static size_t leave_once(const struct files *files, struct remains_left *left, u
     return found;
 }
 
-void calls_undiscovered_leave(struct remains_left *left, struct profile *profile)
+void calls_undiscovered_leave(struct remains_left *left, uint64_t ended, struct profile *profile)
 {
     struct files files = {0};
     note_own_files(&files);
-    size_t found = files.count;
+    size_t found = files.count, missed = 0;
     uint64_t began = 0;
-    for (unsigned i = 0; i < ROUNDS && found != 0; i++) {
-        found = leave_once(&files, left, &began);
-        if (found != 0)
-            profile_lose(profile, WIRE_LOSS_CALLS_UNSEEN, found);
-    }
+    for (unsigned i = 0; i < ROUNDS && found != 0; i++)
+        found = leave_once(&files, left, ended, &missed, &began);
+    if (missed)
+        profile_lose(profile, WIRE_LOSS_CALLS_UNSEEN, missed);
     free(files.items);
 }

@@ -149,10 +149,25 @@ int helper_trace_hold(struct helper *helper, pid_t pid, struct helper_stopped *r
     return code;
 }
 
+/* A new process or image is held until whoever reads the event releases it. */
+static bool is_held_for_event(const struct helper *helper, pid_t pid)
+{
+    for (size_t i = helper->event_first; i < helper->event_count; i++) {
+        const struct trace_event *event = &helper->events[i];
+        if (event->pid == pid && (event->kind == TRACE_FORK || event->kind == TRACE_EXEC))
+            return true;
+    }
+    return false;
+}
+
 int helper_trace_release(struct helper *helper, pid_t pid, struct helper_stopped *result,
                          struct base_error *error)
 {
     struct helper_message message = {.code = HELPER_RELEASE, .pid = pid};
+    if (is_held_for_event(helper, pid)) {
+        helper_request_stopped(&message, result);
+        return BASE_OK;
+    }
     int code = helper_request_values(helper, &message, NULL, error);
     if (code == BASE_OK)
         helper_request_stopped(&message, result);

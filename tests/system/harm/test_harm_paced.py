@@ -97,10 +97,12 @@ def recorded(creations, mode):
         before = program.count()
         context.check(tally.wait_for(lambda: program.count() >= before + 100), f"{program.count() - before} creations of 100")
         one.send_signal(signal.SIGINT)
-        context.equal(tally.finish(one).status, 0, "status of tally")
+        ended = tally.finish(one)
+        context.equal(ended.status, 0, f"status of tally ({ended.text()})")
         program.end(context)
-        losses = tally.Profile(context, context.path("profile")).losses()
-        context.equal((losses.get(UNANSWERED, 0), losses.get(MISSED, 0)), (0, 0), "creations that were not answered, processes that were missed")
+        profile = tally.Profile(context, context.path("profile"))
+        losses = profile.losses()
+        context.equal((losses.get(UNANSWERED, 0), losses.get(MISSED, 0)), (0, 0), f"creations that were not answered, processes that were missed ({ended.text()}; {profile.meta().get('calls_notice')})")
     run.__name__ = f"births_recorded_{creations}_{mode.replace('+', '_')}"
     return run
 
