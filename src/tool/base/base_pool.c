@@ -7,7 +7,7 @@
 
 #include "base_stack.h"
 
-#define MOST 8 /* more than a handful of large images no program has */
+#define MOST 8 /* threads: no program has more large images to plan at once */
 
 /* On the heap, because a thread that gets its first turn when all is done still looks at it: on a busy
  * machine that turn comes milliseconds late, and nobody waits for it. */
@@ -61,7 +61,7 @@ static size_t processors(void)
 }
 
 /* False: no further thread can be had. */
-static bool hire(struct pool *pool)
+static bool start_thread(struct pool *pool)
 {
     pthread_t thread;
     pthread_mutex_lock(&pool->lock);
@@ -78,7 +78,7 @@ static bool hire(struct pool *pool)
 static void do_together(struct pool *pool)
 {
     size_t wanted = processors();
-    for (size_t i = 1; i < wanted && i < pool->count && hire(pool); i++)
+    for (size_t i = 1; i < wanted && i < pool->count && start_thread(pool); i++)
         ;
     work(pool);
     pthread_mutex_lock(&pool->lock);
