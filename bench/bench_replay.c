@@ -86,11 +86,11 @@ static pid_t start_command(struct perf_time *time, const char *command)
 {
     struct base_error error = {0};
     struct record_launch launch;
-    struct record_launch_legacy legacy = {.descriptors = time->descriptors, .nice = 0};
+    struct record_launch_inherited inherited = {.descriptors = time->descriptors, .nice = 0};
     char shell[] = "sh", option[] = "-c";
     char *argv[] = {shell, option, (char *)(uintptr_t)command, NULL};
-    sigemptyset(&legacy.signals);
-    if (record_launch_prepare(&launch, argv, &legacy, &error) < 0 ||
+    sigemptyset(&inherited.signals);
+    if (record_launch_prepare(&launch, argv, &inherited, &error) < 0 ||
         perf_time_open_child(time, launch.pid, &error) < 0 || record_launch_go(&launch, "sh", &error) < 0)
         fail("cannot start the command", &error);
     return launch.pid;

@@ -24,7 +24,7 @@ case 0: return s + n; case 1: return s - a; case 2: return s * b; case 3: return
 GOALS = {"mix": 1.25, "churn": 4.5, "sqlite3": 1.5, "jq": 1.45, "python3": 1.3, "cc1": 1.3, "redis": 1.3}
 ONCE = ("gperftools", "massif", "dhat", "unw_step")  # tens of times slower: one round is enough to know
 ROUNDS_FOR_ALL = 5  # with fewer (--repeat) those are left out: they take most of an hour
-PUBLISHED_UNWINDING = 0.13  # measured.md: a profiler with cached unwinding, of the same with unw_step
+PUBLISHED_UNWINDING = 0.13  # a profiler with cached unwinding, of the same with unw_step
 
 
 def first(*patterns):

@@ -79,8 +79,9 @@ static void leave_peak(struct wire_agent_process *process)
     }
 }
 
-/* How much of live bytes a thread may keep to itself: a part of all, so that small programs have a good peak
- * too; but always so much that a small block which comes and goes is not felt by other threads. */
+/* How many live bytes a thread may hold back from the process's sum: a part of all, so that small programs
+ * have a precise peak; at least WIRE_AGENT_BATCH_LEAST, so that small blocks do not write the shared sum
+ * each time. */
 static int64_t batch_limit(int64_t live)
 {
     int64_t part = live / WIRE_AGENT_BATCH_PART;

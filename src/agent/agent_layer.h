@@ -10,7 +10,7 @@
 
 /* The one that the hooked function is of; NULL: none. */
 const struct wire_agent_layer *agent_layer_of(const struct agent_frame *frame);
-/* Is the address within an allocator that is hooked: a call from there is its own affair. */
+/* Does the address lie in a hooked allocator? Calls from there are its own, and not counted. */
 bool agent_layer_is_inner(uint64_t address);
 
 #endif

@@ -244,7 +244,8 @@ const void *agent_memory_view(enum wire_agent_part part, uint64_t bytes)
     void *view = view_of(address, round_up(bytes, PAGE));
     if (view == NULL || !is_committed() || make_pages((uint64_t)view, round_up(bytes, PAGE)))
         return view;
-    agent_memory_end_view(view, bytes); /* of a parent that has ended, tally has given pages back */
+    /* tally gave back the pages of an ended parent; they cannot be allocated again */
+    agent_memory_end_view(view, bytes);
     return NULL;
 }
 

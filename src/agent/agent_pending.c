@@ -1,4 +1,4 @@
-/* The list of a thread's calls whose return is to be seen. agent_call_function.c has the essay. */
+/* The list of a thread's calls whose return is to be seen. agent_call_function.c explains it. */
 #include "agent_pending.h"
 
 #include "agent_cell.h"
@@ -38,9 +38,8 @@ static struct wire_agent_stale *stale_page_of(struct wire_agent_known *known, ui
     return NULL;
 }
 
-/* Never taken away: that nothing of ours stands there could only be found by reading stacks of others. So
- * they are kept by page, and a program that leaves calls at every depth of its stack comes to as many as that
- * has pages. */
+/* Never removed: only reading other threads' stacks could show that no word of ours is left. Kept as a bit
+ * map a page. */
 static void add_stale_slot(uint64_t slot)
 {
     struct wire_agent_known *known = &agent_own()->known;

@@ -1,4 +1,4 @@
-/* agent_pending.h - calls of a thread whose return is to be seen. agent_call_function.c has the essay. */
+/* agent_pending.h - calls of a thread whose return is to be seen. agent_call_function.c explains it. */
 #ifndef AGENT_PENDING_H
 #define AGENT_PENDING_H
 
@@ -14,8 +14,8 @@ void agent_pending_open(struct agent_thread *thread);
 /* Can one more be pending, at this slot? */
 bool agent_pending_has_room(struct wire_agent_calls *calls, uint64_t slot);
 
-/* A call with its return address at `slot` begins or ends: what was left by a jump is over. `same`: the slot
- * holds a block, so the call that is pending there has left by a tail call and is not over. */
+/* A call with its return address at `slot` begins or ends: pending calls that a jump has left are dropped.
+ * `same`: the slot holds a block, so the call pending there has left by a tail call and is not over. */
 void agent_pending_drop_left(struct agent_thread *thread, struct wire_agent_calls *calls, uint64_t slot,
                              bool same);
 /* Adds what a call took to its stack's cell, and to the call that it is in. */

@@ -199,7 +199,7 @@ static bool has_record_room(uint64_t count)
            agent_memory_has(WIRE_AGENT_PART_THREADS, count * WIRE_AGENT_THREAD_BYTES);
 }
 
-/* From its number on others may take it for a free one: then the next one is tried. */
+/* Once it has a number another thread may claim it: then the next one is tried. */
 static struct agent_thread *take_new_record(uint64_t key, uint32_t *number)
 {
     uint32_t *count = &agent_process()->thread_count;
@@ -234,7 +234,7 @@ static struct agent_thread *try_claim_record(uint64_t key, bool *claimed)
 static struct agent_thread *claim_record(uint64_t key, bool *claimed)
 {
     uint32_t *rest = &agent_parameters.unclaimed, left = __atomic_load_n(rest, __ATOMIC_RELAXED);
-    if (left != 0) { /* of two at once one may not be counted, and nothing hangs on it */
+    if (left != 0) { /* two threads may decrement it once: harmless */
         __atomic_store_n(rest, left - 1, __ATOMIC_RELAXED);
         return NULL;
     }

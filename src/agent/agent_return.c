@@ -1,4 +1,4 @@
-/* The table of replaced return addresses. agent_call_function.c has the essay.
+/* The table of replaced return addresses. agent_call_function.c explains it.
  *
  * It is hashed by address and only ever filled. A word of it is written once, before anybody can come to its
  * block, so neither a lock nor a moment matters. It lies in the image, because a block reads it before it has

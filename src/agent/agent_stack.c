@@ -88,7 +88,7 @@ static struct unwind_trail_result walk_steadily(struct agent_thread *thread, con
             unchanged = 0;
         }
         result = walk_once(thread, frame, unchanged);
-        unchanged = 0; /* of a walk_once that was for nothing */
+        unchanged = 0; /* it was of a walk that changed tables made invalid */
         generation = agent_module_generation();
         if (__builtin_expect(thread->generation == generation, 1))
             break;
@@ -177,8 +177,8 @@ static uint32_t node_by_walk(struct agent_thread *thread, const struct agent_fra
     return thread->nodes[done];
 }
 
-/* Programs with more stacks than can be kept are better off without: they search for nothing, and keep for
- * nobody. */
+/* With more stacks than can be kept, searching costs more than walking: the thread neither searches nor
+ * inserts for a while. */
 static bool is_worth_searching(struct agent_searches *searches)
 {
     if (searches->rest != 0) {

@@ -201,7 +201,8 @@ static inline struct agent_thread *agent_thread_quick(uint64_t thread_pointer)
 /* The thread's record, claimed if need be, whoever is inside; NULL: there is none left. */
 struct agent_thread *agent_thread_of(uint64_t thread_pointer);
 
-/* How far the stack goes in both directions is about to be the last thing that can be found out of it. */
+/* Before system calls are forbidden: records how far this stack is readable in both directions, which cannot
+ * be found out later. */
 void agent_thread_survey(void);
 /* In a fork's child, while it has its parent's records: what is known of its stack, where nothing can be
  * found out of it any more. */

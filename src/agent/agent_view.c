@@ -93,8 +93,8 @@ void agent_view_registers(const struct agent_frame *frame, struct arch_registers
 
 /* --- walks that need no record --- */
 
-/* By nothing of a thread's record but its cache; NULL: nor by that. `guess`: by the frame pointer where rows
- * are missing. */
+/* Uses of the record only its cache; NULL: not even that. `guess`: by the frame pointer where rows are
+ * missing. */
 static struct unwind_result walk_alone(const struct agent_frame *frame, struct unwind_cache *cache,
                                        bool guess, struct unwind_frame *frames, size_t most,
                                        struct agent_extent *found)

@@ -40,8 +40,8 @@ enum agent_beneath agent_view_beneath(const struct agent_frame *frame);
 struct agent_extent { /* the part of the live stack that can be read: from sp up */
     uint64_t low, high;
 };
-/* From the caller's sp outwards, as far as a walk gets. True: it got to the end. Of the record only the cache
- * is used; `thread` NULL: nobody entered it, nor is that. */
+/* From the caller's sp outwards, as far as a walk gets. True: it got to the end. Of the record only the
+ * cache is used; `thread` NULL: no record was entered, and no cache is used. */
 bool agent_view_extent(struct agent_thread *thread, const struct agent_frame *frame,
                        struct agent_extent *extent);
 

@@ -7,8 +7,8 @@
  *   memory COUNT    clone(CLONE_VM) without CLONE_THREAD, one at a time
  *   untraced COUNT  the same with CLONE_UNTRACED, which no tracer is notified of
  *   thread COUNT    a thread that is not the first runs the image
- *   children COUNT  threads that fork and end at once, while others are born: the children go on alone
- *   crowd COUNT     COUNT threads live together, and while they are born another one forks child after child
+ *   children COUNT  threads that fork and end at once, while others are created: the children go on alone
+ *   crowd COUNT     COUNT threads live together; while they are created another one forks child after child
  *   leaf COUNT      works, in one process */
 #include <pthread.h>
 #include <sched.h>
@@ -219,7 +219,7 @@ static void *waiting_thread(void *data)
 }
 
 /* The number of children that did not end well. */
-static void *breeding_thread(void *data)
+static void *repeatedly_forking_thread(void *data)
 {
     int status, number = 0;
 
@@ -240,21 +240,21 @@ static void *breeding_thread(void *data)
 
 static int mode_crowd(int count)
 {
-    pthread_t breeder, *threads = calloc((size_t)count, sizeof *threads);
-    int failed = 0, born = 0;
+    pthread_t forking, *threads = calloc((size_t)count, sizeof *threads);
+    int failed = 0, created = 0;
 
     pthread_mutex_lock(&door);
-    if (threads == NULL || pthread_create(&breeder, NULL, breeding_thread, &failed) != 0)
+    if (threads == NULL || pthread_create(&forking, NULL, repeatedly_forking_thread, &failed) != 0)
         return 1;
-    while (born < count && pthread_create(&threads[born], NULL, waiting_thread, NULL) == 0)
-        born++;
+    while (created < count && pthread_create(&threads[created], NULL, waiting_thread, NULL) == 0)
+        created++;
     __atomic_store_n(&crowded, 1, __ATOMIC_RELEASE);
-    pthread_join(breeder, NULL);
+    pthread_join(forking, NULL);
     pthread_mutex_unlock(&door);
-    for (int i = 0; i < born; i++)
+    for (int i = 0; i < created; i++)
         pthread_join(threads[i], NULL);
     calls_print();
-    return failed != 0 || born < count;
+    return failed != 0 || created < count;
 }
 
 static int mode_leaf(int count)

@@ -59,7 +59,7 @@ def beside_memory(context):
 
 
 @tap.case
-def beside_a_birth(context):
+def beside_a_creation(context):
     """A function that must ring is timed by the agent: the doorbell goes over its hook, and every call is counted."""
     profile = tally.recorded(context, [context.program("calls_detached"), "threads"], ["--no-time", "--calls", "--function", "_Fork"])
     context.equal((steps_of(profile.output, "detached"), steps_of(profile.output, "held")), (["threads"], []), "steps at which it was detached, or held")
@@ -74,7 +74,7 @@ def forks(context):
 
 
 @tap.case
-def other_births(context):
+def other_creations(context):
     """syscall(2), a signal handler that forks."""
     exact(context, ["raw", "handler"], 2, 4)
 

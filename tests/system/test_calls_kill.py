@@ -91,7 +91,7 @@ def output_of_a_killed_launch(context):
 
 @tap.case
 def killed_with_threads_and_children(context):
-    """While threads are born all the time, and children."""
+    """While threads are created all the time, and children."""
     source = random.Random(20261125)
     for arguments in (["calls_threads", "churn", "20000"], ["calls_process", "fork", "40"]):
         for number in range(max(2, KILLS // 4)):

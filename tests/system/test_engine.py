@@ -163,7 +163,7 @@ def truth_of_forever(context):
 
 @tap.case
 def attached_and_left(context):
-    """Nothing stays, and no call ends otherwise, while threads work, wait, and are born."""
+    """Nothing stays, and no call ends otherwise, while threads work, wait, and are created."""
     truth = truth_of_forever(context)
     process = tally.start_busy(context, "timed", "forever", stdin=subprocess.PIPE)
     before = left(process)
@@ -177,12 +177,12 @@ def attached_and_left(context):
 
 @tap.case
 def own_timer_stays(context):
-    """Threads are born all the time, and some are about to note their timer as tally leaves: none of ours stays, and the program's does."""
+    """Threads are created all the time, and some are about to note their timer as tally leaves: none of ours stays, and the program's does."""
     for _ in range(6 if tap.LONG else 2):
         process = tally.start_busy(context, "own_timer", stdin=subprocess.PIPE)
         before = left(process)
         for number in range(12 if tap.LONG else 6):
-            result = tally.run(context, [context.tally, "record", *AGENT, "--duration", "0.05", "-o", context.path("born"), "-p", str(process.pid)])
+            result = tally.run(context, [context.tally, "record", *AGENT, "--duration", "0.05", "-o", context.path("created"), "-p", str(process.pid)])
             context.equal((result.status, left(process)), (0, before), f"what is left after visit {number} ({result.text()})")
         end(context, process, "there 1 interval 1000\n")
 

@@ -382,7 +382,7 @@ def calls_between(profile):
 def creations(context):
     """Programs that threads start at the same time, by posix_spawn, vfork and fork: each is counted, with each collector beside it."""
     for options in ((), ("--function", "own_malloc"), ("--fds",), ("--calls",)):
-        profile, truths = counted(context, [], options, program="heap_births")
+        profile, truths = counted(context, [], options, program="heap_creations")
         context.equal(len(truths), 150, "programs that reported")
         same(context, profile, truths, f"started at once, {options}")
 

@@ -82,7 +82,7 @@ for size in (24, 48):
 
 @tap.case
 def growing_copies_lose_no_process(context):
-    """A child that was born before its events were replaced goes on being sampled: every sample that its CPU time is worth. A run that
+    """A child that was created before its events were replaced goes on being sampled: every sample that its CPU time is worth. A run that
     the kernel throttled, or whose rate was lowered, proves nothing."""
     proved = 0
     for run in range(RUNS_OF_FAMILIES):
@@ -102,13 +102,13 @@ def growing_copies_lose_no_process(context):
 
 
 @tap.case
-def births_while_events_are_replaced(context):
-    """Children born one by one while events of whole CPUs take over: the end of each of them is discovered."""
-    brood = "i=0; while [ $i -lt 60 ]; do sleep 0.1 & i=$((i+1)); done; wait"
+def creations_while_events_are_replaced(context):
+    """Children created one by one while events of whole CPUs take over: the end of each of them is discovered."""
+    children = "i=0; while [ $i -lt 60 ]; do sleep 0.1 & i=$((i+1)); done; wait"
     for run in range(RUNS_OF_FAMILIES):
-        profile = tally.recorded(context, ["/bin/sh", "-c", brood], name=f"profile{run}")
-        born, undiscovered = profile.rows("select count(*), sum(end_ns = 0) from data_processes")[0]
-        context.equal((born, undiscovered), (61, 0), "processes, and those whose end was not discovered")
+        profile = tally.recorded(context, ["/bin/sh", "-c", children], name=f"profile{run}")
+        created, undiscovered = profile.rows("select count(*), sum(end_ns = 0) from data_processes")[0]
+        context.equal((created, undiscovered), (61, 0), "processes, and those whose end was not discovered")
 
 
 @tap.case

@@ -1,4 +1,4 @@
-/* A call whose return is to be seen begins. agent_call_function.c has the essay. */
+/* A call whose return is to be seen begins. agent_call_function.c explains it. */
 #include "agent_call_await.h"
 
 #include "agent_call_block.h"

@@ -21,9 +21,9 @@ static bool is_behind_call(uint64_t address)
     return false;
 }
 
-/* Only addresses in code that somebody described, and that called: at the first instruction of a program no
- * return address is on the stack, and assembly may keep something else there. Who reads his own stack is
- * agent_return_copy to us as such (a runtime's collector). */
+/* Only addresses in code that is described, and behind a call: at the first instruction of a program no
+ * return address is on the stack, and assembly may keep something else there. A module that reads its own
+ * return addresses (a runtime's collector) is marked by tally: WIRE_AGENT_MODULE_READS. */
 static bool may_be_replaced(uint64_t address)
 {
     struct wire_agent_module module;

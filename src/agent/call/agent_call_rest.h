@@ -18,7 +18,7 @@ static inline void agent_call_rest_count(struct agent_thread *thread)
     if (__builtin_expect(++thread->rest.calls >= AGENT_CALL_REST_LOOK, 0))
         agent_call_rest_look(thread);
 }
-/* Does the thread rest? Then so does its call: a loss. */
+/* Are this thread's calls skipped at present? Then this one is, and counted as a loss. */
 static inline bool agent_call_rest_takes(struct agent_thread *thread)
 {
     if (__builtin_expect(thread->rest.left == 0, 1))

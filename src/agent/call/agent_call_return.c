@@ -1,4 +1,4 @@
-/* A call whose return was to be seen returns. agent_call_function.c has the essay. */
+/* A call whose return was to be seen returns. agent_call_function.c explains it. */
 #include "agent_call_descriptor.h"
 #include "agent_pending.h"
 

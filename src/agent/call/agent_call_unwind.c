@@ -1,4 +1,4 @@
-/* Who reads the stack finds real return addresses. agent_call_function.c has the essay. */
+/* Who reads the stack finds real return addresses. agent_call_function.c explains it. */
 #include "agent_call_unwind.h"
 
 #include "agent_module.h"

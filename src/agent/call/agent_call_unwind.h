@@ -5,8 +5,8 @@
 #include "agent.h"
 #include "agent_thread.h"
 
-/* Nobody hooks what unwinds any more: no word of ours stays on the stack of the frame's caller, no call of
- * its thread is pending. */
+/* Unwinders are not hooked any more: puts back all replaced return addresses on the stack of the frame's
+ * caller, and drops its pending calls. */
 void agent_call_unwind_abandon(const struct agent_frame *frame);
 /* The same for a thread that is inside; NULL: it has no record. */
 void agent_call_unwind_abandon_thread(struct agent_thread *thread, const struct agent_frame *frame);

@@ -2,9 +2,9 @@
  * has the list.
  *
  * Order matters. A release is recorded before the body runs, an allocation after it: between the two the
- * address is nobody's, so another thread that is given it at once finds no old record (techniques.md B.3.5).
- * realloc is both, and when it fails the release is taken back. A wrapper passes on more arguments than its
- * function has; that harms nobody.
+ * address is nobody's, so another thread that is given it at once finds no old record. realloc is both, and
+ * when it fails the release is taken back. A wrapper passes on more arguments than its function has; that
+ * harms nobody.
  *
  * An operator new that may throw is not called: its allocator's way of allocating without throwing is
  * (layer.plain_new), and when that returns NULL the entry jumps to the body, which throws from where the
@@ -132,8 +132,8 @@ static struct agent_amount amount_of(struct agent_thread *thread, struct agent_h
     return amount;
 }
 
-/* The tables are full: most blocks only pass, and samples stand for them. Whether a block is one is decided
- * once, whatever becomes of it: a second try would choose by what the tables look like. */
+/* The tables are full: most blocks only pass, and samples stand for them. Whether a block is a sample is
+ * drawn once, even if it then finds no slot: drawing again would depend on how full the tables are. */
 static void count_allocation_past_ceiling(struct agent_thread *thread, uint64_t address,
                                           struct agent_heap_block block)
 {

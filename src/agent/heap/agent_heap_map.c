@@ -1,6 +1,6 @@
 /* Memory that the program maps by itself: mmap, munmap, mremap, brk, sbrk, by stack, in whole pages.
  *
- * What an allocator maps while it is in a hook of its own is the allocator's affair: such a thread is inside,
+ * What an allocator maps while it is in a hook of its own is the allocator's own: such a thread is inside,
  * and passes. The loader's own functions are not hooked. Some of these are called before there is a thread
  * pointer (a static program's start): those pass too. A remapped range counts as unmapped and mapped anew, as
  * a resized block does. */

@@ -11,8 +11,8 @@
 bool agent_heap_sample_hits(struct agent_thread *thread, uint64_t size, uint64_t mean);
 /* What a sampled block of this size stands for. */
 struct agent_amount agent_heap_sample_amount(struct agent_thread *thread, uint64_t size, uint64_t mean);
-/* A block that is a sample has come, or goes: entries that let others pass (agent_heap_x86_64_pass.S) know
- * it. */
+/* A sampled block was allocated (`lives`) or released: updates what quick entries look at
+ * (agent_heap_x86_64_pass.S). */
 void agent_heap_sample_mark(uint64_t address, bool lives);
 
 #endif

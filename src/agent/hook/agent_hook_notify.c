@@ -61,7 +61,7 @@ static bool wait_for_answer(const struct wire_agent_process *process, uint32_t s
     return false;
 }
 
-/* Nothing comes to know of an answer where a filter forbids to wait. */
+/* No answer came, or a filter forbids to wait: a loss, and the process never asks again. */
 static bool fall_silent(struct wire_agent_process *process)
 {
     agent_lose(WIRE_AGENT_LOSS_NO_ANSWER);
@@ -69,8 +69,8 @@ static bool fall_silent(struct wire_agent_process *process)
     return false;
 }
 
-/* What one thread asks for itself: several may ask_for_thread at once, and tally is to hear of each. False:
- * more than ever ask_for_thread at once, so this one is not heard. */
+/* A request of one thread. Several threads may ask at once, and tally must see each. False: more ask than
+ * there are words; this request is not seen. */
 static bool ask_for_thread(struct wire_agent_process *process, enum wire_agent_request request)
 {
     uint64_t tid = (uint64_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0), nothing = 0;

@@ -1,4 +1,4 @@
-/* What a process does as a whole, and tally is to hear of: it loads objects, replaces itself, ends. */
+/* What tally must know of the whole process: it loads objects, executes a program, ends. */
 #include "agent.h"
 #include "agent_call_unwind.h"
 #include "agent_hook_notify.h"

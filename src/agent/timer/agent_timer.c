@@ -46,8 +46,7 @@
  * beat with the program. What is missed (the agent's own time, threads that were created unseen or block the
  * signal) tally knows by the process's clock.
  *
- * Source: kernel/time/posix-cpu-timers.c, posix-timers.c, kernel/signal.c; timer_create(2), signal(7);
- * techniques.md B.3. */
+ * Source: kernel/time/posix-cpu-timers.c, posix-timers.c, kernel/signal.c; timer_create(2), signal(7). */
 #include "agent_timer.h"
 
 #include <sys/syscall.h>

@@ -19,8 +19,8 @@ void agent_timer_rest(bool blocked);
 void agent_timer_stop(void);
 /* Where agent_timer_is_on: no timers any more, in no thread; the signal is as if there had been none.
  * CLAIMED: tally may make new ones with the other signal. OVER: it may not. `handled`: the caller sets a
- * handler of the program's next. True: a signal waits for that, so that ours is still there to be
- * replaced. */
+ * handler of the program's next. True: a signal of the program's is pending, so our handler stays until the
+ * caller replaces it. */
 bool agent_timer_end_all(enum wire_agent_timing end, bool handled);
 /* OVER, whether there are timers now or not; may be called anywhere. */
 void agent_timer_end_for_good(void);

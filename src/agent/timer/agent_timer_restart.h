@@ -11,7 +11,8 @@
 AGENT_BY_NAME bool agent_timer_restart_was_ended(const void *context);
 /* One that would begin anew ends, if the handler that runs next wants that. */
 AGENT_BY_NAME void agent_timer_restart_settle(void *context);
-/* Lets in whom one waited for by a signal mask of its own. Their handlers run in here, and may jump out. */
+/* Delivers pending signals that the interrupted call (sigsuspend, ppoll, ...) waited for by its own mask.
+ * The program's handlers run inside, and may leave by longjmp. */
 AGENT_BY_NAME void agent_timer_restart_let_in(const void *context);
 
 #endif

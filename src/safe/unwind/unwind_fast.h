@@ -7,9 +7,8 @@
  * function that works on a structure, gcc 12 keeps sp and the entry in memory, and a frame takes 7.7 ns
  * instead of 3.4 (tally_walk of bench_unwind).
  *
- * And each of the four earns its place. A malloc and free with the agent, by stacks of 17 frames
- * (bench_agent; tight: from one place, ways: down another of 64 ways each time), takes so many ns more than
- * without:
+ * Each of the four is needed: a malloc and free with the agent, by stacks of 17 frames (bench_agent; tight:
+ * from one place, ways: down another of 64 ways each time), takes so many ns more than without:
  *
  *                                                       tight    ways
  *   trail's loop alone, from the first frame each time    250     250

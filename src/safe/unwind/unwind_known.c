@@ -1,4 +1,4 @@
-/* Stacks that were met before. The essay is in unwind_known.h. */
+/* Stacks that were met before. unwind_known.h explains it. */
 #include "unwind_known.h"
 
 #include "unwind_fast.h"

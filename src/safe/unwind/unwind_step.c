@@ -305,7 +305,7 @@ static bool step_by_top_word(struct unwind_state *state)
 }
 
 /* Without rows. Outside every mapping the program counter came from a call by mistake, and in an image that
- * has rows elsewhere this is a bit of assembly, mostly a leaf: the top word is the better witness. In
+ * has rows elsewhere this is a bit of assembly, mostly a leaf: the top word is more reliable. In
  * generated code the frame pointer is. */
 static int step_without_rows(struct unwind_state *state)
 {

@@ -1,4 +1,4 @@
-/* Walking with a trail. The essay is in unwind_trail.h, that of the short loop in unwind_walk.c.
+/* Walking with a trail. unwind_trail.h explains it, unwind_walk.c the short loop.
  *
  *   1. Frames are walked one by one into `fresh`, until one of the unchanged frames of the last walk is met:
  *      its sp, pc and fp.

@@ -10,8 +10,7 @@
  *
  * One trail serves one thread. It is good under one generation (unwind_space) and one window of memory that
  * only grows: zero `count` when either changes. It is so zeroed itself while it changes: a walk that a
- * signal's handler leaves by a jump leaves an empty trail. Context: anywhere, signal handlers included.
- * Source: techniques.md A.4 (comparing from the old end), with fp compared as well. */
+ * signal's handler leaves by a jump leaves an empty trail. Context: anywhere, signal handlers included. */
 #ifndef UNWIND_TRAIL_H
 #define UNWIND_TRAIL_H
 

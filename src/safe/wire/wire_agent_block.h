@@ -8,7 +8,7 @@
  * and S/p bytes of their size S. total and count stay exact, live and peak figures become unbiased estimates.
  * A block's level is in its slot.
  *
- * Context: anywhere. Source: sharded open addressing as in techniques.md B.4. */
+ * Context: anywhere. */
 #ifndef WIRE_AGENT_BLOCK_H
 #define WIRE_AGENT_BLOCK_H
 

@@ -41,7 +41,7 @@ enum wire_agent_control_flag {
     WIRE_AGENT_EMPTY = 8,
     WIRE_AGENT_FILL = 16,   /* blocks are filled with the pattern first (--empty=init) */
     WIRE_AGENT_UNUSED = 32, /* ... and pages count that still hold it (--empty=unused) */
-    WIRE_AGENT_COMMIT = 64, /* pages are made before they are touched (patch_commit.h) */
+    WIRE_AGENT_COMMIT = 64, /* pages are made before they are touched (proc_commit.h) */
 };
 
 struct wire_agent_control {

@@ -2,7 +2,7 @@
  * it.
  *
  * Stubs call an entry with r11 = struct wire_hook (wire_hook.h). A name that is not in the image
- * (patch_agent_image_symbol false) is not built: leave the function alone.
+ * (loader_image_symbol false) is not built: leave the function alone.
  *
  * Context: anywhere. */
 #ifndef WIRE_AGENT_ENTRY_H

@@ -20,8 +20,9 @@ struct wire_agent_module {
     uint32_t flags;  /* enum wire_agent_module_flag */
 };
 enum wire_agent_module_flag {
-    WIRE_AGENT_MODULE_READS = 1,  /* it reads its own return addresses: they are not replaced */
-    WIRE_AGENT_MODULE_UNWINDS = 2 /* it has an unwinder that is known only by whom it asks */
+    WIRE_AGENT_MODULE_READS = 1, /* it reads its own return addresses: they are not replaced */
+    /* it contains an unwinder without a name, known by the functions it calls */
+    WIRE_AGENT_MODULE_UNWINDS = 2
 };
 
 #endif

@@ -16,12 +16,13 @@ struct wire_agent_parameters {
     uint64_t process; /* run-time address of the process's region */
     uint64_t alive;   /* run-time address of a private page with MADV_WIPEONFORK; its first word is 1 */
     uint32_t flags;   /* enum wire_agent_parameter_flag */
-    uint32_t forking; /* the agent's: threads in a fork; a child finds those of its creation */
-    uint64_t own;     /* run-time address of struct wire_agent_own; 0: no return address is replaced */
-    uint64_t code, code_end;           /* run-time, of the agent's own code */
-    uint32_t forbidden;                /* bits of enum wire_agent_call; the agent sets more */
-    uint32_t region;                   /* its number; the agent's: a child takes another one */
-    uint64_t threads;                  /* run-time address of the process's records */
+    /* the agent's: threads inside fork now; a child has the count of the moment it was forked */
+    uint32_t forking;
+    uint64_t own;            /* run-time address of struct wire_agent_own; 0: no return address is replaced */
+    uint64_t code, code_end; /* run-time, of the agent's own code */
+    uint32_t forbidden;      /* bits of enum wire_agent_call; the agent sets more */
+    uint32_t region;         /* its number; the agent's: a child takes another one */
+    uint64_t threads;        /* run-time address of the process's records */
     uint64_t mapped[WIRE_AGENT_PARTS]; /* bytes that are mapped of each part; the agent's, as it grows them */
     uint32_t looked;                   /* the agent's: records that were looked at (agent_record.c) */
     /* the agent's: 0, or 1 + events until a refused part is tried again */

@@ -1,8 +1,8 @@
 /* wire_rows.h - compiled call-frame information: the one unwind table that all readers share.
  *
  * The cfi module compiles an image's .eh_frame and .debug_frame once into this flat form, a *rows blob*;
- * the collector (on copies of stacks), the agent (on the live stack) and a BPF program read it, from the
- * cache file mapped as it is. Addresses are the image's own (ELF virtual addresses, not biased).
+ * the collector (on copies of stacks) and the agent (on the live stack) read it, from the cache file mapped
+ * as it is. Addresses are the image's own (ELF virtual addresses, not biased).
  *
  *   header | rules: wire_rule[rule_count] | pages: uint32_t[page_count + 1] | rows: wire_row[row_count]
  *
@@ -11,8 +11,8 @@
  * until the next row, this rule holds. Every page that has rows starts with a row for its offset 0 (so a
  * search never leaves its page); a page without rows has no code-frame information. Code that no FDE covers
  * has a row with rule 0, which is WIRE_CFA_NONE. 4 bytes a row: libLLVM's 950,000 rows (gaps included) take
- * 3.8 MB. Source of the layout: OTel eBPF profiler's stack deltas (techniques.md A.0), DWARF 5 section 6.4.
- * Context: anywhere; read only once made. */
+ * 3.8 MB. Source of the layout: OTel eBPF profiler's stack deltas, DWARF 5 section 6.4. Context: anywhere;
+ * read only once made. */
 #ifndef WIRE_ROWS_H
 #define WIRE_ROWS_H
 

@@ -2,13 +2,10 @@
  *
  * 1. Which function (annotate_subject.h), and its file, if that is still the one that was profiled.
  * 2. The addresses of the profile in it. Each has its levels of source, which came with the profile or were
- * looked up when
- *    it was loaded; from them the tree of lines is made. An address of a leaf is an instruction's own; one of
- *    a
- *    caller lies inside its call.
+ *    looked up when it was loaded; from them the tree of lines is made. An address of a leaf is an
+ *    instruction's own; one of a caller lies inside its call.
  * 3. Each address is put into its lines, its instruction and the loops around that; one walk gives them their
- * figures.
- *    Exact calls are added by the address of their site. */
+ *    figures. Exact calls are added by the address of their site. */
 #include "annotate.h"
 
 #include <stdlib.h>

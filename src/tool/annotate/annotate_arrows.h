@@ -1,12 +1,12 @@
 /* annotate_arrows.h - arrows beside a listing, from where code jumps to where it lands.
  *
- *      ╭─   a jump forwards         Each arrow has a lane of its own over the rows it spans; short ones lie
- *           nearest to
- *     ╭│▶   a loop's header         the text. Where more overlap than there are lanes for, the longest are
- *           left out.
+ *      ╭─   a jump forwards
+ *     ╭│▶   a loop's header
  *     │╰▶
  *     ╰──   the jump back
- * Context: anywhere in the tool. */
+ *
+ * Each arrow has a lane of its own over the rows it spans; short ones lie nearest to the text. Where more
+ * overlap than there are lanes for, the longest are left out. Context: anywhere in the tool. */
 #ifndef ANNOTATE_ARROWS_H
 #define ANNOTATE_ARROWS_H
 

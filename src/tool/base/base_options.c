@@ -324,7 +324,7 @@ static int set_value(const struct base_option *option, const char *text, void *t
         return BASE_OK;
     }
     if (option->kind == BASE_OPTION_FILE && !strcmp(text, "-"))
-        return base_fail(error, BASE_EUSAGE, "standard output cannot be it (a file of that name is ./-)");
+        return base_fail(error, BASE_EUSAGE, "'-' is not allowed: name a file (./- for one called -)");
     if (option->kind == BASE_OPTION_TEXT || option->kind == BASE_OPTION_FILE)
         *(const char **)member = text;
     else if (option->kind == BASE_OPTION_CHOICE)

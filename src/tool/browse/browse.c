@@ -126,8 +126,8 @@ static void resize_screen(struct terminal *terminal)
                         lines > 0 ? (unsigned)lines : 0);
 }
 
-/* Ctrl-C is for what is shown then. */
-static void browse_lend(struct terminal *terminal, const char *function)
+/* While another command prints, Ctrl-C is for that command. */
+static void browse_run_annotate(struct terminal *terminal, const char *function)
 {
     const struct browse_options *options = terminal->options;
     sigset_t blocked;
@@ -145,7 +145,7 @@ static void annotate_selected_function(struct terminal *terminal)
 {
     struct base_text name = {0};
     if (browse_model_function(&terminal->model, &name) && terminal->options->annotate)
-        browse_lend(terminal, base_text_string(&name));
+        browse_run_annotate(terminal, base_text_string(&name));
     else
         browse_model_say(&terminal->model, "Annotate what? There is no function here");
     base_text_free(&name);

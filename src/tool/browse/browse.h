@@ -2,7 +2,7 @@
  * until the reader leaves.
  *
  * The terminal is as it was on every return, also after SIGINT, SIGTERM and SIGHUP, which are looked for
- * between keys; it is lent out while another command shows something, and while the process is stopped. Draws
+ * between keys; it is released while another command shows something, and while the process is stopped. Draws
  * with the terminal's own bold and reverse, and two colours where they are wanted. Context: tool, one thread;
  * changes the process's LC_CTYPE, as ncurses needs it. Source: ncurses(3X). */
 #ifndef BROWSE_H

@@ -1,4 +1,4 @@
-/* browse_screen.h - a model as the lines of a screen, with no terminal in sight: what tests compare and
+/* browse_screen.h - a model as the lines of a screen, without a terminal: what tests compare and
  * browse.c prints. Context: tool. */
 #ifndef BROWSE_SCREEN_H
 #define BROWSE_SCREEN_H

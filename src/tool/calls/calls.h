@@ -44,8 +44,8 @@ int calls_new(const struct calls_options *options, struct sample_processes *proc
 pid_t calls_helper(const struct calls *calls);
 /* Another collector in the same processes, which shares the helper and is notified before calls are set up:
  * `exec`, the process is held in a new image; `objects`, the process has mapped objects, and the thread that
- * did waits; `left`, no notification of it follows; and `real` returns what a return address really is that a
- * hook found. `client` is copied; members that are 0 are not called. */
+ * did waits; `left`, it is not followed any more, and no notification comes; `real` returns the return
+ * address that a word found by a hook stands for. `client` is copied; members that are 0 are not called. */
 struct calls_client {
     void (*exec)(void *context, pid_t pid);
     void (*objects)(void *context, pid_t pid);

@@ -11,7 +11,7 @@
  *   when one of its images makes such calls and can have no doorbell there,
  *   when that image is one whose calls are counted (its functions' entries are hooked themselves),
  *   when somebody else changed such a function,
- *   when it has no loader that could notify of further images, or whose doorbell had to make way
+ *   when it has no loader that could notify of further images, or whose doorbell had to be removed
  *     (calls_doorbell_lift).
  * A doorbell goes over an agent's hook, and is removed before it. The profile's calls_held says why. Context:
  * tool, one thread. */

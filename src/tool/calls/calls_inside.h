@@ -1,10 +1,11 @@
 /* calls_inside.h - the collector of exact calls, for the files of its module.
  *
- * calls.c is the collector's life from calls_new to calls_free, and its step. What a step finds is handled by
- * calls_event.c (what happens in processes) and calls_objects.c (what their loaders notify of). Below these
- * are calls_program.c (may this program be counted?), calls_form.c (which counters), calls_publish.c
- * (counters into the profile) and calls_members.c (which process runs in which space, and leaving one).
- * Context: tool, one thread. */
+ * calls.c is the collector's life from calls_new to calls_free, and its step; calls_attach.c begins with a
+ * process (launch, attach), calls_leave.c ends with all (leave, finish). What a step finds is handled by
+ * calls_event.c (what happens in processes) and calls_objects.c (what their loaders notify of; suspend and
+ * resume). Below these are calls_program.c (may this program be counted?), calls_form.c (which counters),
+ * calls_publish.c (counters into the profile), calls_frame.c (stubs in sampled stacks) and calls_members.c
+ * (which process runs in which space, and leaving one). Context: tool, one thread. */
 #ifndef CALLS_INSIDE_H
 #define CALLS_INSIDE_H
 

@@ -7,7 +7,7 @@
  *   breg r, n                                                               CFA = r + n, written the long way
  *   breg sp, 8; breg pc, 0; lit15; and; litN; ge; lit3; shl; plus           the linker's PLT
  * and for a register's place: breg fp, n; breg sp, n; plus_uconst n (from the CFA, which is on the stack).
- * Context: tool. Source: DWARF 5 section 2.5; techniques.md A.3 points 3 and 4. */
+ * Context: tool. Source: DWARF 5 section 2.5. */
 #ifndef CFI_EXPRESSION_H
 #define CFI_EXPRESSION_H
 

@@ -14,7 +14,7 @@ void cli_output_secure(void)
     for (int descriptor = 0; descriptor <= 2; descriptor++) {
         if (fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF)
             continue;
-        /* The lowest free descriptor is this one: those below it are open by now. */
+        /* open() returns the lowest free descriptor, which is `descriptor`. */
         if (open("/dev/null", (descriptor ? O_RDONLY : O_WRONLY) | O_CLOEXEC) != descriptor)
             return;
     }

@@ -39,7 +39,7 @@ static int read_speedup(const struct base_option *option, const char *argument, 
     return result;
 }
 
-/* Seconds without a unit would be a strange thing to mean, and an easy one to write. */
+/* Seconds are seldom meant and easily typed: a unit is required. */
 static int read_cost(const struct base_option *option, const char *argument, void *target,
                      struct base_error *error)
 {

@@ -92,17 +92,18 @@ static int say_what_stays(const struct cli_record_recorder *recorder, struct bas
     if (!pid)
         return CLI_OK;
     if (status->stays_for_good)
-        base_fail(error, BASE_EBUSY,
-                  "process %d could not be left whole: something else has changed code that tally had "
-                  "changed, and may "
-                  "lead into memory of tally's, which stays",
-                  pid);
+        base_fail(
+            error, BASE_EBUSY,
+            "tally could not remove everything from process %d: something else has changed code that tally "
+            "had changed, and may lead into memory of tally's, which stays",
+            pid);
     else
         base_fail(
             error, BASE_EBUSY,
-            "process %d could not be left whole (a debugger holds it, a thread stays in code of tally's, "
-            "the program moved its text, or a filter lets it unmap no memory): tally detach -p %d tries "
-            "again",
+            "tally could not remove everything from process %d (a debugger holds it, a thread stays in code "
+            "of "
+            "tally's, the program moved its text, or a filter lets it unmap no memory): tally detach -p %d "
+            "tries again",
             pid, pid);
     cli_fail(error);
     return CLI_FAILED;

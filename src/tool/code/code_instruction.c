@@ -248,7 +248,8 @@ static void fill_immediate(const ZydisDecodedInstruction *raw, struct code_instr
     out->immediate_size = raw->raw.imm[last].size / 8;
 }
 
-bool code_quick_not(const uint8_t *bytes, size_t available, uint64_t address, struct code_instruction *out)
+bool code_instruction_decode_zydis(const uint8_t *bytes, size_t available, uint64_t address,
+                                   struct code_instruction *out)
 {
     static const ZydisDecoder decoder = CODE_ZYDIS_DECODER(ZYAN_TRUE);
     ZydisDecodedInstruction raw;
@@ -278,7 +279,7 @@ bool code_instruction_decode(const uint8_t *bytes, size_t available, uint64_t ad
                              struct code_instruction *out)
 {
     return code_quick_decode(bytes, available, address, out) ||
-           code_quick_not(bytes, available, address, out);
+           code_instruction_decode_zydis(bytes, available, address, out);
 }
 
 bool code_instruction_ends(const struct code_instruction *instruction)

@@ -4,8 +4,7 @@
  * from:
  *
  *     movslq (%rdx,%rax,4), %rax; add %rdx, %rax; ...; jmp *%rax     a sum: a table of differences
- *     mov    (%rdx,%rax,8), %rax; ...; jmp *%rax                     a word out of a table: of labels, or of
- *            functions
+ *     mov    (%rdx,%rax,8), %rax; ...; jmp *%rax                     a word of a table (labels or functions)
  *     mov    0x18(%rdi), %rax; ...; jmp *%rax                        a word out of an object: a function
  *
  * The order of addresses is not always that of execution; an answer may be wrong, but nothing that must hold

@@ -7,9 +7,9 @@
  *   3. An edge to a dominator of its source leads back: its target heads a loop. Headers are taken last
  *      first, so that inner loops are known when an outer one is walked backwards from the ends of its edges;
  *      a block that is in a loop already stands for the outermost loop around it.
- *   4. Each edge that does not lead back joins, within the innermost loop around both ends, two things:
- *      blocks, or loops that lie directly in it. Things that form a cycle there are an irreducible region: a
- *      natural loop inside is one thing, and the edges that close a natural loop are left out, so nothing
+ *   4. Each edge that does not lead back joins, within the innermost loop around both ends, two vertices:
+ *      blocks, or loops that lie directly in it. Vertices that form a cycle there are an irreducible region:
+ *      a natural loop inside is one vertex, and the edges that close a natural loop are left out, so nothing
  *      else is left that could. */
 #include "code_loops.h"
 
@@ -246,8 +246,8 @@ static void number_depths(struct finder *finder)
 
 /* --- 4. irreducible regions --- */
 
-/* Things: blocks as they are, the natural loop i as blocks + i. */
-struct things {
+/* Vertices: blocks as they are, the natural loop i as blocks + i. */
+struct vertices {
     struct finder *finder;
     size_t count;
     struct edge_lists next;
@@ -269,8 +269,7 @@ static uint32_t parent_of(const struct finder *finder, uint32_t loop)
     return finder->loops[loop].parent;
 }
 
-/* The innermost loop around two, and in *thing what of it `block` lies in: itself, or a loop directly
- * inside. */
+/* The innermost loop around both. */
 static uint32_t meet_dominators(const struct finder *finder, uint32_t a, uint32_t b)
 {
     while (a != b) {
@@ -282,7 +281,8 @@ static uint32_t meet_dominators(const struct finder *finder, uint32_t a, uint32_
     return a;
 }
 
-static uint32_t thing_in(const struct finder *finder, uint32_t block, uint32_t container)
+/* The vertex within `container` that `block` lies in: itself, or a loop directly inside. */
+static uint32_t vertex_in(const struct finder *finder, uint32_t block, uint32_t container)
 {
     uint32_t loop = finder->of[block], inside = CODE_NONE;
     for (; loop != container; loop = parent_of(finder, loop))
@@ -290,159 +290,160 @@ static uint32_t thing_in(const struct finder *finder, uint32_t block, uint32_t c
     return inside == CODE_NONE ? block : (uint32_t)(finder->blocks + inside);
 }
 
-static void join_things(struct things *things, uint32_t from, uint32_t to)
+static void join_vertices(struct vertices *vertices, uint32_t from, uint32_t to)
 {
-    const struct finder *finder = things->finder;
+    const struct finder *finder = vertices->finder;
     uint32_t container = meet_dominators(finder, finder->of[from], finder->of[to]);
     if (container != CODE_NONE && finder->loops[container].header == to)
         return; /* leads back */
-    things->pairs[2 * things->pair_count] = thing_in(finder, from, container);
-    things->pairs[2 * things->pair_count++ + 1] = thing_in(finder, to, container);
+    vertices->pairs[2 * vertices->pair_count] = vertex_in(finder, from, container);
+    vertices->pairs[2 * vertices->pair_count++ + 1] = vertex_in(finder, to, container);
 }
 
-static bool make_things(struct things *things)
+static bool make_vertices(struct vertices *vertices)
 {
-    struct finder *finder = things->finder;
+    struct finder *finder = vertices->finder;
     size_t edges = finder->before.first[finder->blocks];
-    struct edge_lists *next = &things->next;
-    things->count = finder->blocks + finder->loop_count;
-    things->pairs = calloc(2 * edges + 2, sizeof *things->pairs);
-    next->first = calloc(things->count + 2, sizeof *next->first);
+    struct edge_lists *next = &vertices->next;
+    vertices->count = finder->blocks + finder->loop_count;
+    vertices->pairs = calloc(2 * edges + 2, sizeof *vertices->pairs);
+    next->first = calloc(vertices->count + 2, sizeof *next->first);
     next->items = calloc(edges + 1, sizeof *next->items);
-    things->index = calloc(things->count, sizeof *things->index);
-    things->low = calloc(things->count, sizeof *things->low);
-    things->region = calloc(things->count, sizeof *things->region);
-    things->stack = calloc(things->count, sizeof *things->stack);
-    things->path = calloc(things->count, sizeof *things->path);
-    if (!things->pairs || !next->first || !next->items || !things->index || !things->low || !things->region ||
-        !things->stack || !things->path)
+    vertices->index = calloc(vertices->count, sizeof *vertices->index);
+    vertices->low = calloc(vertices->count, sizeof *vertices->low);
+    vertices->region = calloc(vertices->count, sizeof *vertices->region);
+    vertices->stack = calloc(vertices->count, sizeof *vertices->stack);
+    vertices->path = calloc(vertices->count, sizeof *vertices->path);
+    if (!vertices->pairs || !next->first || !next->items || !vertices->index || !vertices->low ||
+        !vertices->region || !vertices->stack || !vertices->path)
         return false;
     for (uint32_t to = 0; to < finder->blocks; to++)
         for (uint32_t p = finder->before.first[to]; p < finder->before.first[to + 1]; p++)
-            join_things(things, finder->before.items[p], to);
-    for (size_t i = 0; i < things->pair_count; i++)
-        next->first[things->pairs[2 * i] + 2]++;
-    for (size_t i = 2; i < things->count + 2; i++)
+            join_vertices(vertices, finder->before.items[p], to);
+    for (size_t i = 0; i < vertices->pair_count; i++)
+        next->first[vertices->pairs[2 * i] + 2]++;
+    for (size_t i = 2; i < vertices->count + 2; i++)
         next->first[i] += next->first[i - 1];
-    for (size_t i = 0; i < things->pair_count; i++)
-        next->items[next->first[things->pairs[2 * i] + 1]++] = things->pairs[2 * i + 1];
+    for (size_t i = 0; i < vertices->pair_count; i++)
+        next->items[next->first[vertices->pairs[2 * i] + 1]++] = vertices->pairs[2 * i + 1];
     return true;
 }
 
-static void free_things(struct things *things)
+static void free_vertices(struct vertices *vertices)
 {
-    free(things->pairs);
-    free(things->next.first);
-    free(things->next.items);
-    free(things->index);
-    free(things->low);
-    free(things->region);
-    free(things->stack);
-    free(things->path);
+    free(vertices->pairs);
+    free(vertices->next.first);
+    free(vertices->next.items);
+    free(vertices->index);
+    free(vertices->low);
+    free(vertices->region);
+    free(vertices->stack);
+    free(vertices->path);
 }
 
-/* Takes the component of `thing` off the stack; two or more are a region. */
-static void close_component(struct things *things, uint32_t thing, size_t *height)
+/* Takes the component of `vertex` off the stack; two or more are a region. */
+static void close_component(struct vertices *vertices, uint32_t vertex, size_t *height)
 {
-    bool several = things->stack[*height - 1] != thing;
-    uint32_t number = several ? ++things->regions : 0, taken;
+    bool several = vertices->stack[*height - 1] != vertex;
+    uint32_t number = several ? ++vertices->regions : 0, taken;
     do {
-        taken = things->stack[--*height];
-        things->region[taken] = number;
-        things->index[taken] = UINT32_MAX; /* on no stack any more */
-    } while (taken != thing);
+        taken = vertices->stack[--*height];
+        vertices->region[taken] = number;
+        vertices->index[taken] = UINT32_MAX; /* on no stack any more */
+    } while (taken != vertex);
 }
 
-static void lower_header(struct things *things, uint32_t thing, uint32_t to)
+static void lower_header(struct vertices *vertices, uint32_t vertex, uint32_t to)
 {
-    if (things->low[thing] > to)
-        things->low[thing] = to;
+    if (vertices->low[vertex] > to)
+        vertices->low[vertex] = to;
 }
 
-static void find_components(struct things *things, uint32_t start, uint32_t *counter)
+static void find_components(struct vertices *vertices, uint32_t start, uint32_t *counter)
 {
     size_t height = 0, depth = 0;
     for (uint32_t enter = start; enter != CODE_NONE || depth;) {
         if (enter != CODE_NONE) {
-            things->index[enter] = things->low[enter] = ++*counter;
-            things->stack[height++] = enter;
-            things->path[depth++] = (struct visit){enter, things->next.first[enter]};
+            vertices->index[enter] = vertices->low[enter] = ++*counter;
+            vertices->stack[height++] = enter;
+            vertices->path[depth++] = (struct visit){enter, vertices->next.first[enter]};
             enter = CODE_NONE;
         }
-        struct visit *top = &things->path[depth - 1];
-        if (top->next < things->next.first[top->block + 1]) {
-            uint32_t to = things->next.items[top->next++];
-            if (!things->index[to])
+        struct visit *top = &vertices->path[depth - 1];
+        if (top->next < vertices->next.first[top->block + 1]) {
+            uint32_t to = vertices->next.items[top->next++];
+            if (!vertices->index[to])
                 enter = to;
-            else if (things->index[to] != UINT32_MAX)
-                lower_header(things, top->block, things->index[to]);
+            else if (vertices->index[to] != UINT32_MAX)
+                lower_header(vertices, top->block, vertices->index[to]);
             continue;
         }
         uint32_t done = top->block;
-        if (things->low[done] == things->index[done])
-            close_component(things, done, &height);
+        if (vertices->low[done] == vertices->index[done])
+            close_component(vertices, done, &height);
         if (--depth)
-            lower_header(things, things->path[depth - 1].block, things->low[done]);
+            lower_header(vertices, vertices->path[depth - 1].block, vertices->low[done]);
     }
 }
 
-/* Is the edge's target a way into the region of things? Blocks ask: an edge from elsewhere, or the function's
- * beginning. */
-static bool is_region_entry(const struct things *things, uint32_t block, uint32_t region, uint32_t container)
+/* Is the edge's target a way into the region of vertices? Asked of blocks: an edge from elsewhere, or the
+ * function's beginning. */
+static bool is_region_entry(const struct vertices *vertices, uint32_t block, uint32_t region,
+                            uint32_t container)
 {
-    const struct finder *finder = things->finder;
+    const struct finder *finder = vertices->finder;
     if (finder->dominator[block] == block)
         return true;
     for (uint32_t p = finder->before.first[block]; p < finder->before.first[block + 1]; p++) {
         uint32_t from = finder->before.items[p];
         if (!(meet_dominators(finder, finder->of[from], container) == container) ||
-            things->region[thing_in(finder, from, container)] != region)
+            vertices->region[vertex_in(finder, from, container)] != region)
             return true;
     }
     return false;
 }
 
 /* The regions become loops: what lies directly in one gets it as its parent. */
-static void add_regions(struct things *things)
+static void add_regions(struct vertices *vertices)
 {
-    struct finder *finder = things->finder;
+    struct finder *finder = vertices->finder;
     size_t natural = finder->loop_count;
-    for (uint32_t i = 0; i < things->regions; i++)
+    for (uint32_t i = 0; i < vertices->regions; i++)
         finder->loops[finder->loop_count++] =
             (struct draft){.header = CODE_NONE, .parent = CODE_NONE, .irreducible = true};
-    for (uint32_t thing = 0; thing < things->count; thing++) {
-        uint32_t region = things->region[thing];
+    for (uint32_t vertex = 0; vertex < vertices->count; vertex++) {
+        uint32_t region = vertices->region[vertex];
         if (!region)
             continue;
         struct draft *loop = &finder->loops[natural + region - 1];
-        bool block = thing < finder->blocks;
-        uint32_t container = block ? finder->of[thing] : finder->loops[thing - finder->blocks].parent;
-        uint32_t way_in = block ? thing : finder->loops[thing - finder->blocks].header;
+        bool block = vertex < finder->blocks;
+        uint32_t container = block ? finder->of[vertex] : finder->loops[vertex - finder->blocks].parent;
+        uint32_t way_in = block ? vertex : finder->loops[vertex - finder->blocks].header;
         loop->parent = container;
-        if (is_region_entry(things, way_in, region, container) &&
+        if (is_region_entry(vertices, way_in, region, container) &&
             (loop->header == CODE_NONE || way_in < loop->header))
             loop->header = way_in;
     }
-    for (uint32_t thing = 0; thing < things->count; thing++) {
-        uint32_t region = things->region[thing];
-        if (region && thing < finder->blocks)
-            finder->of[thing] = (uint32_t)(natural + region - 1);
+    for (uint32_t vertex = 0; vertex < vertices->count; vertex++) {
+        uint32_t region = vertices->region[vertex];
+        if (region && vertex < finder->blocks)
+            finder->of[vertex] = (uint32_t)(natural + region - 1);
         else if (region)
-            finder->loops[thing - finder->blocks].parent = (uint32_t)(natural + region - 1);
+            finder->loops[vertex - finder->blocks].parent = (uint32_t)(natural + region - 1);
     }
 }
 
 static bool find_irreducible(struct finder *finder)
 {
-    struct things things = {.finder = finder};
+    struct vertices vertices = {.finder = finder};
     uint32_t counter = 0;
-    bool done = make_things(&things);
-    for (uint32_t i = 0; done && i < things.count; i++)
-        if (!things.index[i])
-            find_components(&things, i, &counter);
+    bool done = make_vertices(&vertices);
+    for (uint32_t i = 0; done && i < vertices.count; i++)
+        if (!vertices.index[i])
+            find_components(&vertices, i, &counter);
     if (done)
-        add_regions(&things);
-    free_things(&things);
+        add_regions(&vertices);
+    free_vertices(&vertices);
     return done;
 }
 

@@ -19,8 +19,8 @@ enum { CODE_QUICK_BYTES = 16 }; /* that must be there to be looked at */
 bool code_quick_decode(const uint8_t *bytes, size_t available, uint64_t address,
                        struct code_instruction *instruction);
 
-/* Zydis' answer, for all that the other leaves (code_instruction.c). */
-bool code_quick_not(const uint8_t *bytes, size_t available, uint64_t address,
-                    struct code_instruction *instruction);
+/* Decodes by Zydis what code_quick_decode does not know (code_instruction.c). */
+bool code_instruction_decode_zydis(const uint8_t *bytes, size_t available, uint64_t address,
+                                   struct code_instruction *instruction);
 
 #endif

@@ -5,13 +5,10 @@
  * (diff_statistics.h has the statistics):
  *
  *   significance is decided on shares: a machine that ran faster or slower in one recording changes the costs
- *   of all functions
- *   alike and their shares not at all. A significant row whose cost changed the same way costs "more" or
- *   "less"; one whose
- *   cost did not, beyond its interval, has only a "larger share" or "smaller share" because others changed.
- *   The whole program is judged on its cost, which takes several runs a side; from one run a side it is not
- *   known how much
- *   runs of the program differ, and that is said.
+ *   of all functions alike and their shares not at all. A significant row whose cost changed the same way
+ *   costs "more" or "less"; one whose cost did not, beyond its interval, has only a "larger share" or
+ *   "smaller share" because others changed. The whole program is judged on its cost, which takes several runs
+ *   a side; from one run a side it is not known how much runs of the program differ, and that is said.
  *
  * Exact figures compare exactly. One that differs between runs of one side is not deterministic; it is judged
  * by the spread of the runs where both sides have several, else not at all. Context: tool. */
@@ -64,10 +61,9 @@ struct diff_sides {
     size_t count, old_count;
 };
 
-/* Appends text or one
- * JSON document whose members doc/man/tally-diff.1 names; nothing on failure. Sides that cannot be compared
- * (no such counter, other counters, nothing in common) are BASE_EUSAGE with the reason. `gate` may be
- * NULL. */
+/* Appends text, or one JSON document whose members doc/man/tally-diff.1 names; nothing on failure. Sides
+ * that cannot be compared (no such counter, other counters, nothing in common) are BASE_EUSAGE with the
+ * reason. `gate` may be NULL. */
 int diff_print(const struct diff_sides *sides, const struct diff_options *options, struct diff_gate *gate,
                struct base_text *out, struct base_error *error);
 

@@ -17,7 +17,7 @@
  * probability of any false alarm in a whole comparison below DIFF_STATISTICS_LEVEL however the rows depend
  * on each other, as shares do that add up to one, and however many rows really changed. (Benjamini and
  * Hochberg's procedure bounds the share of false alarms among those raised instead: a gate with nine true
- * alarms would be allowed to name an innocent function too; and for the first alarm it asks for the same
+ * alarms would be allowed to name an unchanged function too; and for the first alarm it asks for the same
  * evidence as Holm's.) Rows that could not reach significance even if all their samples lay on one side are
  * no part of the family (Tarone).
  *

@@ -22,7 +22,7 @@
 enum export_format {
     EXPORT_PPROF,      /* profile.proto, gzip */
     EXPORT_CALLGRIND,  /* callgrind_annotate, KCachegrind */
-    EXPORT_FOLDED,     /* one line a stack: flamegraph.pl and its heirs */
+    EXPORT_FOLDED,     /* one line a stack: flamegraph.pl and tools that read its format */
     EXPORT_SPEEDSCOPE, /* JSON, schema of speedscope */
     EXPORT_CSV,        /* RFC 4180 */
     EXPORT_HTML,       /* a page of its own, web/ */

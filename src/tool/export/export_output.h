@@ -1,5 +1,5 @@
 /* export_output.h - bytes on their way out: collected to pieces, numbers and names in the forms that formats
- * want. After a failure everything is swallowed; writers look once, at their end. Context: tool; private to
+ * want. After a failure everything is discarded; writers look once, at their end. Context: tool; private to
  * this module. */
 #ifndef EXPORT_OUTPUT_H
 #define EXPORT_OUTPUT_H

@@ -45,8 +45,8 @@ struct trace_event;
 struct helper {
     pid_t pid;
     int socket; /* -1: ended */
-    /* Events that came with answers and that helper_trace_next has not returned yet: from `first` to
-     * `count`. */
+    /* Events that came with answers and that helper_trace_next has not returned yet: from event_first to
+     * event_count. */
     struct trace_event *events;
     size_t event_first, event_count, event_capacity;
     bool events_lost; /* there was no memory for some; helper_trace_next reports that once */

@@ -25,7 +25,7 @@ struct helper_silence {
     clockid_t clock; /* its time on processors; only if has_clock */
     bool has_clock;
     bool watched; /* something waits for tally: set by the owner */
-    bool alone;   /* it was silent, and has sent no request since */
+    bool alone;   /* it was silent and has sent no request since: nothing waits for it */
     int64_t spent_ns;
     uint64_t checked_ns, worked_ns; /* monotonic: the last check, and the last that found it had worked */
 };

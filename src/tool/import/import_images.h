@@ -41,7 +41,7 @@ size_t import_images_find(struct import_images *images, const char *path, const 
 
 uint64_t import_images_address(const struct import_images *images, size_t index, uint64_t offset);
 
-/* There is no name for something in it but what the image itself knows: a loss if it is not there. */
+/* Names in this image can only come from its file: a loss if that is not there. */
 void import_images_need(struct import_images *images, size_t index);
 
 /* Bounds of the function at an address of the image; both 0 when they are not known. */

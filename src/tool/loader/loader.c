@@ -259,8 +259,8 @@ static int refuse_second(pid_t pid, struct base_error *error)
     return has_agent(pid) ? base_fail(error, BASE_EBUSY, "process %d has an agent already", pid) : BASE_OK;
 }
 
-static int load_standing(struct loader_agent *agent, struct loader_access *access,
-                         const struct loader_options *options, struct base_error *error)
+static int load_held(struct loader_agent *agent, struct loader_access *access,
+                     const struct loader_options *options, struct base_error *error)
 {
     int result = refuse_second(agent->pid, error);
     if (result == BASE_OK)
@@ -296,7 +296,7 @@ int loader_load(struct helper *helper, pid_t pid, bool held, const struct loader
         result = loader_stop(&access, helper, pid, held, error);
     if (result == BASE_OK) {
         made->started = start_of(pid);
-        result = load_standing(made, &access, options, error);
+        result = load_held(made, &access, options, error);
         loader_resume(&access, held);
     }
     if (result == BASE_OK)

@@ -17,8 +17,8 @@
  * to write to tables that no tally reads, and loader_leave of a later tally finds in the process all it
  * must know.
  *
- * A process is changed while it stands: *held* by its follower (helper_trace.h; after an exec, or because
- * its calls are counted), or stopped here for a moment. Children of fork have all of it; loader_adopt
+ * A process is changed while it is *held*: by its follower (helper_trace.h; after an exec, or because its
+ * calls are counted), or here for a moment. Children of fork have all of it; loader_adopt
  * makes tally's record of one.
  *
  * Two collectors on one function. A function that is hooked may have a second hook over the first
@@ -27,7 +27,7 @@
  * leave the entry alone, as a place that is not as in the file, and count at the sites. A hook of exact
  * calls that is there already is moved like an instruction: it then sees the agent as the caller.
  *
- * Source: techniques.md B.1, C.3. Context: tool, the thread that began the helper. */
+ * Context: tool, the thread that began the helper. */
 #ifndef LOADER_H
 #define LOADER_H
 
@@ -83,8 +83,8 @@ struct loader_options {
     const struct trace_inject_piece *pieces; /* what is mapped at first */
     size_t piece_count;                      /* 0: no tables */
     /* Called when all is mapped and nothing is hooked yet: the region is to be filled, parameters are to be
-     * written. The process stands: it should take less than a second. An error undoes the load. NULL: nothing
-     * to do. */
+     * written. The process is held: this should take less than a second. An error undoes the load. NULL:
+     * nothing to do. */
     int (*prepare)(void *context, struct loader_agent *agent, struct base_error *error);
     void *context;
 };
@@ -183,7 +183,7 @@ int loader_leave(struct helper *helper, pid_t pid, bool held, struct loader_left
 /* From now on execs of the process of thread `tid` are events. It goes on as it was; the thread that waits
  * may be answered when this has returned. Also for a command that is about to be launched. */
 int loader_expect_exec(struct helper *helper, pid_t tid, struct base_error *error);
-/* Handles one event of the helper (helper_trace_next). True: process event->pid stands in a new image:
+/* Handles one event of the helper (helper_trace_next). True: process event->pid is held in a new image:
  * load with `held`, then loader_unfollow. All other events are answered here. */
 bool loader_take_event(struct helper *helper, const struct trace_event *event);
 /* Stops tracing the process of thread `tid`. Also when its exec failed, or is not awaited any longer. */

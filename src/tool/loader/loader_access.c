@@ -28,14 +28,14 @@ static bool is_foreign_tracer(pid_t pid)
             strcmp(tracer.name, "tally-helper") != 0);
 }
 
-int loader_stop(struct loader_access *access, struct helper *helper, pid_t pid, bool held,
+int loader_stop(struct loader_access *access, struct helper *helper, pid_t pid, bool held_before,
                 struct base_error *error)
 {
     const struct timespec rest = {.tv_nsec = REST_NS};
     struct base_error why = {0};
-    int result = held ? BASE_OK : BASE_EBUSY;
-    *access =
-        (struct loader_access){.helper = helper, .pid = pid, .trace = held ? pid : 0, .memory = {.file = -1}};
+    int result = held_before ? BASE_OK : BASE_EBUSY;
+    *access = (struct loader_access){
+        .helper = helper, .pid = pid, .trace = held_before ? pid : 0, .memory = {.file = -1}};
     for (int i = 0; i < STOP_TRIES && may_succeed_later(result, i); i++) {
         base_error_clear(&why);
         if (i)
@@ -44,20 +44,20 @@ int loader_stop(struct loader_access *access, struct helper *helper, pid_t pid, 
         if (result == BASE_EBUSY && is_foreign_tracer(pid))
             break;
     }
-    access->standing = result == BASE_OK;
+    access->held = result == BASE_OK;
     return result < 0 ? base_fail(error, result, "%s", why.text) : BASE_OK;
 }
 
-void loader_resume(struct loader_access *access, bool held)
+void loader_resume(struct loader_access *access, bool held_before)
 {
-    if (access->standing && !held)
+    if (access->held && !held_before)
         helper_resume(access->helper, NULL, NULL);
     trace_memory_close(&access->memory);
-    access->standing = false;
+    access->held = false;
 }
 
 int loader_read(struct loader_access *access, uint64_t address, void *bytes, size_t size)
 {
-    return access->standing ? helper_trace_read(access->helper, access->trace, address, bytes, size, NULL)
-                            : trace_memory_read(&access->memory, address, bytes, size, NULL);
+    return access->held ? helper_trace_read(access->helper, access->trace, address, bytes, size, NULL)
+                        : trace_memory_read(&access->memory, address, bytes, size, NULL);
 }

@@ -5,7 +5,7 @@
  *   2. clear     threads that stand among bytes that will change go on in the slot's body;
  *   3. write     all changes, or none.
  *
- * 2. needs a standing process. Without one the caller ensures that no thread runs there
+ * 2. needs a process that is held. In another one the caller ensures that no thread runs there
  * (loader_update, `quiet`). */
 #include <stdlib.h>
 #include <string.h>
@@ -352,7 +352,7 @@ static int apply_changes(struct setting *setting, struct trace_memory_change *ch
     struct loader_access *access = setting->access;
     if (count == 0)
         return BASE_OK;
-    if (!access->standing)
+    if (!access->held)
         return trace_memory_apply(&access->memory, changes, count, NULL, NULL) < 0 ? BASE_EBUSY : BASE_OK;
     int result = helper_trace_stage(access->helper, access->trace, changes, count, setting->error);
     return result < 0 ? result : helper_trace_apply(access->helper, access->trace, setting->error);
@@ -389,7 +389,7 @@ int loader_set_hooks(struct loader_agent *agent, struct loader_access *access, s
     struct setting setting = {.agent = agent, .access = access, .error = error};
     size_t before = agent->hook_count;
     int result = collect_hooks(&setting);
-    if (result == BASE_OK && access->standing)
+    if (result == BASE_OK && access->held)
         result = clear_threads(&setting);
     if (result == BASE_OK)
         result = write_hooks(&setting);

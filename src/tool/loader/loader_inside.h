@@ -4,7 +4,7 @@
 
 #include "elf_image.h"
 #include "loader.h"
-#include "loader_ledger.h"
+#include "loader_layout.h"
 #include "proc_maps.h"
 #include "trace_memory.h"
 
@@ -34,16 +34,16 @@ struct loader_plans {
 struct loader_access {
     struct helper *helper;
     pid_t pid, trace; /* trace: as the helper_trace functions take it; 0: stopped by helper_stop */
-    bool standing;
-    struct trace_memory memory; /* when it does not stand */
+    bool held;
+    struct trace_memory memory; /* when it is not held */
 };
 
 int loader_read(struct loader_access *access, uint64_t address, void *bytes, size_t size);
 
-/* Stops the process unless it is held. BASE_EBUSY is tried some times. */
-int loader_stop(struct loader_access *access, struct helper *helper, pid_t pid, bool held,
+/* Holds the process unless it was held before. BASE_EBUSY is tried some times. */
+int loader_stop(struct loader_access *access, struct helper *helper, pid_t pid, bool held_before,
                 struct base_error *error);
-void loader_resume(struct loader_access *access, bool held);
+void loader_resume(struct loader_access *access, bool held_before);
 
 /* --- memory --- */
 
@@ -99,11 +99,11 @@ struct loader_slot {
     uint32_t index;
 };
 /* Takes a free slot within reach of the object; `wanted`: how many its functions may still take, which a
- * new slab is sized for. 1: there is none, and the process does not stand, so that no slab can be mapped. */
+ * new slab is sized for. 1: there is none, and the process is not held, so that no slab can be mapped. */
 int loader_slot_take(struct loader_agent *agent, struct loader_access *access,
                      const struct loader_object *object, size_t wanted, struct loader_slot *slot,
                      struct base_error *error);
-/* Undoes what loader_load mapped for slabs. The process stands. A slab that a thread has been moved to
+/* Undoes what loader_load mapped for slabs. The process is held. A slab that a thread has been moved to
  * stays: the thread returns from there. The next load removes it. */
 void loader_unmap_slabs(struct loader_agent *agent, struct loader_access *access);
 void loader_slab_release(struct loader_slab *slab);
@@ -116,8 +116,8 @@ int loader_remove_remains(struct helper *helper, pid_t pid, bool held, struct ba
 
 /* --- loader_hooks.c --- */
 
-/* Sets the hooks of all objects that are not done. Returns how many; BASE_EBUSY without a standing process:
- * it must stand for that. */
+/* Sets the hooks of all objects that are not done. Returns how many; BASE_EBUSY: the process must be
+ * held for that. */
 int loader_set_hooks(struct loader_agent *agent, struct loader_access *access, struct base_error *error);
 
 #endif

@@ -9,7 +9,7 @@
  *                       counted
  *   text without a file which the program has replaced by anonymous memory (huge pages), among or next to
  *                       mappings of a file: counted
- * Anonymous code elsewhere (a JIT's) was never changed by us. Context: tool; the process stands. Source:
+ * Anonymous code elsewhere (a JIT's) was never changed by us. Context: tool; the process is held. Source:
  * proc(5), pagemap. */
 #ifndef LOADER_LEADS_H
 #define LOADER_LEADS_H

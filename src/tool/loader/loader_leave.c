@@ -199,7 +199,7 @@ static int let_run(struct loader_leaving *leaving, int attempt)
     if (!leaving->held)
         return loader_stop(access, helper, access->pid, false, leaving->error);
     int result = helper_trace_hold(helper, access->pid, NULL, leaving->error);
-    access->standing = result == BASE_OK;
+    access->held = result == BASE_OK;
     return result;
 }
 

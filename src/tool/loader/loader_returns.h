@@ -2,9 +2,9 @@
  * (agent_call_function.c).
  *
  * They may be in the slots of pending calls, and in stale slots, both of which the process's own memory
- * lists; on the stacks of threads; in registers of a thread that is about to push one. The process stands
- * while it is searched. The regions hold what a word is to become; only words of ours are ever changed.
- * For loader_leave.c alone. Context: tool. */
+ * lists; on the stacks of threads; in registers of a thread that is about to push one. The process is held
+ * while it is searched. The regions hold what a word is to become; only words of ours are ever changed. For
+ * loader_find.c, loader_leave.c and loader_users.c. Context: tool. */
 #ifndef LOADER_RETURNS_H
 #define LOADER_RETURNS_H
 

@@ -113,7 +113,7 @@ int loader_slot_take(struct loader_agent *agent, struct loader_access *access,
             *slot = (struct loader_slot){agent->slabs[i], head_of(agent->slabs[i])->used++};
             return BASE_OK;
         }
-        if (!access->standing) /* memory is mapped by injected calls */
+        if (!access->held) /* memory is mapped by injected calls */
             return 1;
         int result = round ? BASE_EIO : add_slab(agent, access, object, wanted, error);
         if (result < 0)

@@ -46,7 +46,7 @@ struct loader_users {
     size_t unwinding_count;
 };
 
-/* Puts replaced return addresses back, and looks at the threads. The process stands. 0: each thread has
+/* Puts replaced return addresses back, and looks at the threads. The process is held. 0: each thread has
  * been outside since _begin, and no return address is replaced. 1: not yet. Negative: an error, and
  * nothing is known. */
 int loader_users_look(struct loader_users *users, struct base_error *error);

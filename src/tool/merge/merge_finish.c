@@ -75,7 +75,7 @@ static void find_start(struct finish *finish, const char *key)
         profile_set_metaf(finish->into, key, "%llu", (unsigned long long)earliest);
 }
 
-/* What somebody has to say is said, with who says it. */
+/* Joins the origins' values, each behind the origin's name. */
 static void merge_finish_join(struct finish *finish, const char *key)
 {
     struct base_text text = {0};
@@ -89,7 +89,7 @@ static void merge_finish_join(struct finish *finish, const char *key)
     base_text_free(&text);
 }
 
-/* Whoever did count has no such words: then the sum is one of something. */
+/* A reason for missing figures is kept only if every origin has it. */
 static void settle_absent(struct finish *finish, const char *key)
 {
     for (uint32_t i = 1; i <= finish->origins; i++)
@@ -110,7 +110,7 @@ static void keep_if_alike(struct finish *finish, const char *key)
         profile_set_meta(finish->into, key, first);
 }
 
-/* Recordings without memory have none, and no say. */
+/* That of the origins that counted memory; `mixed` if they differ. */
 static void settle_kind(struct finish *finish, const char *key)
 {
     const char *all = NULL;
@@ -193,7 +193,8 @@ static void name_origins(struct finish *finish)
     }
 }
 
-/* Calls of some recordings, or of some names in one of them, and the time of all make no time of a call. */
+/* Calls counted in some recordings only, or of some names, must not be divided by the time of all:
+ * calls_partial. */
 static void note_calls(struct finish *finish)
 {
     struct profile *into = finish->into;
@@ -220,7 +221,7 @@ static bool has_counter(struct finish *finish, uint32_t origin, const char *name
     return !list; /* merged by a version that did not keep them: nothing is known */
 }
 
-/* Of calls note_calls tells. Where no recording had one it is the losses that say so. */
+/* Calls are noted by note_calls; a counter that no origin has is left to the losses. */
 static void note_counters(struct finish *finish)
 {
     struct profile *into = finish->into;

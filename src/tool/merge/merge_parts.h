@@ -65,8 +65,8 @@ struct merge_key {
 };
 
 struct merge_key merge_read_key(const char *key);
-/* Each origin has meta values: a number above theirs is none that merging has written, and would be counted
- * to for ever. */
+/* How many origins there are. A number without meta values was not written by merging: counting up to it
+ * would not end. */
 uint32_t merge_count_origins(const struct profile *profile);
 /* Of a merged profile its origins' values; its own can be made again from them. */
 bool merge_meta(struct merge *merge, const char *file);

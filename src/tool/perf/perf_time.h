@@ -1,7 +1,7 @@
 /* perf_time.h - the time collector's events: how many, at which periods, on which threads and CPUs.
  *
  * Randomised intervals. A fixed sampling period makes the stated margin of error false for a program that
- * has the same period (measured.md). Redrawing the period after each sample would cost a wake-up of Tally
+ * has the same period (doc/design.md). Redrawing the period after each sample would cost a wake-up of Tally
  * per sample. Instead every CPU of a target gets a *set* of PERF_TIME_SET events whose periods are drawn at
  * random, unrelated to each other, and scaled so that together they fire at exactly the rate; they are drawn
  * anew once, at a random moment some 20 ms after the start, so that their phase is unrelated to the

@@ -17,8 +17,7 @@
  *
  * A function is *callable* when it is not a fragment and something calls it, jumps to it or has its address;
  * it is *covered* when every such way is counted. Not seen are calls from functions that do not decode
- * (themselves a counted reason). Context: tool, any thread on its own data. Source: techniques.md C.4,
- * C.5. */
+ * (themselves a counted reason). Context: tool, any thread on its own data. */
 #ifndef PLAN_H
 #define PLAN_H
 

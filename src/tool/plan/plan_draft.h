@@ -6,7 +6,8 @@
  *   3. hooks, for those and for functions called by address, because hooks take first bytes and padding;
  *   4. sites for good;
  *   5. what is covered.
- * plan.c drives these steps; plan_sites.c and plan_hooks.c need plan_draft.c only. Context: tool. */
+ * plan.c drives these steps; plan_sites.c and plan_hooks.c need plan_draft.c only; plan_function.c uses step
+ * 1 and plan_hooks_one. Context: tool. */
 #ifndef PLAN_DRAFT_H
 #define PLAN_DRAFT_H
 

@@ -24,9 +24,10 @@ struct search {
     uint8_t *concerned; /* of each request */
     bool is_static;     /* no other image binds to its names */
     bool is_libc;
-    bool has_own;    /* some request is for the C library's own */
-    uint64_t *gates; /* of a static program: the functions by which the C library makes system calls */
-    size_t gate_count, gate_capacity;
+    bool has_own; /* some request is for the C library's own */
+    /* of a static program: the functions by which the C library makes system calls */
+    uint64_t *syscall_functions;
+    size_t syscall_function_count, syscall_function_capacity;
     struct plan_functions *found;
     struct base_error *error;
 };
@@ -303,7 +304,7 @@ static void note_reserved(const struct search *search, uint64_t address)
 
 /* What the C library makes system calls by: musl's __syscall_ret, __syscall_cp and, for fork, _Fork; glibc's
  * __syscall_cancel; dietlibc's __unified_syscall. */
-static bool is_gate_name(const char *name)
+static bool is_syscall_function_name(const char *name)
 {
     return (strncmp(name, "__", 2) == 0 && strstr(name, "syscall") != NULL) || strcmp(name, "_Fork") == 0;
 }
@@ -313,18 +314,19 @@ static int note_reserved_symbol(void *context, const struct seen *seen)
     struct search *search = context;
     if (strncmp(seen->name, "__", 2) == 0)
         note_reserved(search, seen->symbol->st_value);
-    if (!is_gate_name(seen->name))
+    if (!is_syscall_function_name(seen->name))
         return BASE_OK;
-    if (!base_array_room(search->gates, search->gate_count, search->gate_capacity))
+    if (!base_array_room(search->syscall_functions, search->syscall_function_count,
+                         search->syscall_function_capacity))
         return no_memory(search->error);
-    search->gates[search->gate_count++] = seen->symbol->st_value;
+    search->syscall_functions[search->syscall_function_count++] = seen->symbol->st_value;
     return BASE_OK;
 }
 
-static bool is_gate(const struct search *search, uint64_t address)
+static bool is_syscall_function(const struct search *search, uint64_t address)
 {
-    for (size_t i = 0; i < search->gate_count; i++)
-        if (search->gates[i] == address)
+    for (size_t i = 0; i < search->syscall_function_count; i++)
+        if (search->syscall_functions[i] == address)
             return true;
     return false;
 }
@@ -341,7 +343,7 @@ static int makes_system_call(const struct search *search, const struct plan_draf
     int result = code_instructions_decode(&draft->survey->text, address, draft->functions->items[index].end,
                                           &code, &where);
     for (size_t i = 0; i < code.count && !makes; i++)
-        makes = code.items[i].flow == CODE_SYSTEM || is_gate(search, code.items[i].target);
+        makes = code.items[i].flow == CODE_SYSTEM || is_syscall_function(search, code.items[i].target);
     code_instructions_free(&code);
     return result < 0 ? no_memory(search->error) : makes;
 }
@@ -502,7 +504,7 @@ int plan_function_plan(const struct elf_image *image, const char *path,
     else if (note_concerned(&search, path))
         result = search_image(&search);
     free(search.concerned);
-    free(search.gates);
+    free(search.syscall_functions);
     if (result < 0)
         plan_functions_free(functions);
     return result;

@@ -1,7 +1,6 @@
 /* plan_gs.h - does code of an image set the base of the segment gs? Then a counter that is found by gs (form
  * THREAD) would be sought wherever the program set it.
  *
- *
  * For images that have no plan, whose instructions are not decoded: bytes are searched for wrgsbase, and for
  * the numbers of arch_prctl(ARCH_SET_GS) in two moves to registers near each other. An image may have these
  * by chance, which costs speed; WebAssembly that was compiled ahead of time (wasm2c, RLBox) has both by

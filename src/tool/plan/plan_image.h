@@ -25,7 +25,7 @@ bool plan_image_has_calls_read(const struct elf_image *image);
 enum plan_image_unwinder {
     PLAN_IMAGE_BY_HEADERS = 1, /* dl_iterate_phdr */
     PLAN_IMAGE_BY_OBJECT = 2,  /* _dl_find_object */
-    PLAN_IMAGE_REMEMBERS = 4   /* and not each time: it keeps what it found */
+    PLAN_IMAGE_REMEMBERS = 4   /* and caches what it found */
 };
 unsigned plan_image_unwinds(const struct elf_image *image); /* 0: it has none */
 

@@ -408,7 +408,7 @@ static void leave_process(struct probe *probe, pid_t pid)
     int result;
     do {
         why = (struct base_error){0};
-        held = probe->options.owner && probe_members_is_published_by_owner(probe, pid);
+        held = probe->options.owner && probe_members_is_followed_by_owner(probe, pid);
         if (!probe->options.owner) /* its exec may have come after the last events were read */
             loader_unfollow(probe->helper, pid);
         result = held ? helper_trace_hold(probe->helper, pid, NULL, &why) : BASE_OK;

@@ -10,8 +10,8 @@
  *
  * Processes are traced only while something is put into them: at an exec, that a hook of the agent's has
  * announced, and when hooks are set where code may run. A *group* is a program with the children that were
- * forked from it: they share one file of tables (wire_agent.h), in which each has a region. An exec begins a
- * new group.
+ * forked from it: they share one file of tables (wire_agent_layout.h), in which each has a region. An exec
+ * begins a new group.
  *
  * A process into which the agent cannot be put goes on uncounted: a counted loss, and a notice that says
  * why. Context: tool, one thread. */
@@ -67,7 +67,7 @@ int probe_attach(struct probe *probe, pid_t pid, struct base_error *error);
  * objects, and the thread that did so waits. */
 void probe_exec(struct probe *probe, pid_t pid);
 void probe_objects(struct probe *probe, pid_t pid);
-/* For the owner: what `pid` maps is not published (any more). */
+/* For the owner: it no longer reports what `pid` maps. */
 void probe_left_by_owner(struct probe *probe, pid_t pid);
 
 /* Readable when there is something to do; two of them, -1: none. */

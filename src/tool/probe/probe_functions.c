@@ -161,10 +161,10 @@ static const char *const rings[] = {"io_uring_setup", "io_uring_queue_init", "io
 static const char *const throwers[] = {"__cxa_throw", "__cxa_rethrow",
                                        "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE"};
 
-/* Those that open descriptors, with what is published of them (WIRE_AGENT_ENTRY_DESCRIPTOR), or close
- * them; fork, before which what is open is noted. The last is what fork comes to: where exact calls are
- * counted it is left to their doorbell, as above. The loader's own, of the same names, are not: it closes
- * what it opens. What checks its arguments first (__open_2) goes on into one of these. */
+/* Functions that open descriptors, each with its enum wire_agent_how, or close them; fork, before which what
+ * is open is noted. The last is what fork comes to: where exact calls are counted it is left to their
+ * doorbell, as above. The loader's own, of the same names, are not: it closes what it opens. What checks its
+ * arguments first (__open_2) goes on into one of these. */
 static const struct {
     const char *name;
     enum wire_agent_entry entry;

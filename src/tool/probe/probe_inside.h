@@ -1,5 +1,5 @@
-/* probe_inside.h - the tables of the collector inside the target, for probe.c,
- * probe_members.c and probe_load.c alone. Context: tool, one thread. */
+/* probe_inside.h - the tables of the collector inside the target, for the files of this module. Context:
+ * tool, one thread. */
 #ifndef PROBE_INSIDE_H
 #define PROBE_INSIDE_H
 
@@ -56,7 +56,8 @@ struct probe_member {
     uint32_t moves;        /* how often it was tried to give its timers the other signal */
     uint64_t begun_ns,
         clock_ns; /* CPU time of the process when they got them, and when it was looked at last */
-    /* objects that it loads are not published, or could not be hooked: no return address is to be replaced */
+    /* objects that it loads are not reported to us, or could not be hooked: no return address is to be
+     * replaced */
     bool unobserved;
 };
 
@@ -143,8 +144,9 @@ struct probe_member *probe_members_add(struct probe *probe, struct probe_group *
 uint64_t probe_members_spent_ns(const struct probe_member *member);
 /* What it loads from now on is not hooked: none of its functions is timed any more. */
 void probe_members_stop_observing(struct probe_member *member);
-/* Does the owner publish the process? A child that it could not follow loads objects without our knowing. */
-bool probe_members_is_published_by_owner(const struct probe *probe, pid_t pid);
+/* Does the owner follow the process, and so report what it loads? A child that it could not follow loads
+ * objects unseen. */
+bool probe_members_is_followed_by_owner(const struct probe *probe, pid_t pid);
 
 /* --- probe_load.c: what is put into a process --- */
 
@@ -153,7 +155,7 @@ int probe_load(struct probe *probe, pid_t pid, bool held, struct base_error *err
 /* A thread that waits in the owner's doorbell, or in ours, has mapped what does not run yet. The owner
  * follows the process: then it is held. */
 int probe_load_hooks(struct probe *probe, struct loader_agent *where, struct base_error *error);
-/* The member has loaded objects: they are published to it and hooked. A failure is noted. */
+/* The member has loaded objects: publishes them to the agent and hooks them. A failure is noted. */
 void probe_load_objects(struct probe *probe, struct probe_member *member);
 /* The program took the signal of its timers: may they have the other one, as far as is known? */
 bool probe_load_may_move(const struct probe *probe, const struct probe_member *member);

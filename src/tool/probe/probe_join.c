@@ -31,7 +31,7 @@ static void join_child(struct probe *probe, struct probe_group *group, uint32_t 
     if (!loaded && like && member->end.started)
         loader_adopt(like, pid, &member->agent, &why);
     if (probe_replaces(probe) &&
-        ((parent && parent->unobserved) || !probe_members_is_published_by_owner(probe, pid)))
+        ((parent && parent->unobserved) || !probe_members_is_followed_by_owner(probe, pid)))
         probe_members_stop_observing(member);
     if (loaded)
         probe_load_objects(probe, member);

@@ -44,10 +44,10 @@ static bool is_timed(const struct probe *probe, const struct loader_hook *hook, 
     return hook->function >= first && *number < probe->options.function_count;
 }
 
-/* What unwinders without a name ask, and those that do not ask each time: what of it is not hooked (enum
- * plan_image_unwinder), and can no more be. The rest is in the C library, which is yet to be loaded. */
-static unsigned not_asked(const struct probe *probe, const struct shared_stacks *stacks,
-                          const struct loader_hook *hooks, size_t count, unsigned *never)
+/* What unwinders without a name call (enum plan_image_unwinder) and is not hooked; *never: what cannot be
+ * hooked any more. The C library may not be loaded yet. */
+static unsigned unhooked_unwinders(const struct probe *probe, const struct shared_stacks *stacks,
+                                   const struct loader_hook *hooks, size_t count, unsigned *never)
 {
     unsigned left = stacks->unwinders;
     *never = left & PLAN_IMAGE_REMEMBERS;
@@ -69,7 +69,7 @@ static void look_at_unwinders(struct probe *probe, const struct probe_member *me
     const struct shared_stacks *stacks = &member->group->stacks;
     struct base_error why = {0};
     unsigned never;
-    bool timed = !not_asked(probe, stacks, hooks, count, &never);
+    bool timed = !unhooked_unwinders(probe, stacks, hooks, count, &never);
     if (never)
         base_fail(&why, BASE_EUNSUPPORTED, "%s has an unwinder of its own", stacks->unwinder);
     for (size_t i = 0; i < count; i++) {

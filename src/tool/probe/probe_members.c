@@ -111,7 +111,7 @@ void probe_members_stop_observing(struct probe_member *member)
     __atomic_store_n(&process->timed, 0, __ATOMIC_RELEASE);
 }
 
-bool probe_members_is_published_by_owner(const struct probe *probe, pid_t pid)
+bool probe_members_is_followed_by_owner(const struct probe *probe, pid_t pid)
 {
     struct trace_cost cost;
     return !probe->options.owner || helper_trace_cost(probe->helper, pid, &cost, NULL) == BASE_OK;

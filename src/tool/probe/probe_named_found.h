@@ -31,8 +31,8 @@ struct probe_named_found {
 int probe_named_found_begin(struct probe_named_found *found, struct base_error *error);
 void probe_named_found_end(struct probe_named_found *found);
 
-/* A function that is hooked for something else, and cannot be timed as well: an unwinder. Says so, if it was
- * to be. */
+/* The function is hooked for something else, and cannot be timed too (an unwinder): reports that, if timing
+ * was requested. */
 void probe_named_found_taken(struct probe_named_found *found, const char *name, const char *path);
 /* At the end: those that no process had. */
 void probe_named_found_publish(const struct probe_named_found *found);

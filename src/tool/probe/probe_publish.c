@@ -55,8 +55,8 @@ void probe_publish_blocks(const struct probe *probe, struct probe_member *member
     shared_empty_look(&probe->empty, &member->group->file, member->region, pid, &member->empty);
 }
 
-/* Of a process that has ended, unless it was looked at. An exec that failed is published without waiting:
- * we may not have discovered it. */
+/* The last look at the blocks of an ended process, unless it was made. It is made again where an exec
+ * failed: the agent reports that without waiting. */
 static void settle_last(const struct probe *probe, struct probe_member *member)
 {
     const struct wire_agent_process *process = shared_file_process(&member->group->file, member->region);

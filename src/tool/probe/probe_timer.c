@@ -441,7 +441,7 @@ static bool has_region(const struct beginning *beginning)
            theirs.sample_seed == ours->sample_seed;
 }
 
-/* While the process stands: what is noted now was noted before it was done (agent_timer.c, 6). */
+/* While the process is held: what is noted now was noted before it was done (agent_timer.c, 6). */
 static int may_move(struct beginning *beginning)
 {
     if (!has_region(beginning))

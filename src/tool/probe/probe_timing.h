@@ -2,8 +2,8 @@
  * their clock's ticks are, and the real return addresses behind those that were replaced.
  *
  * May functions be timed in a process at all? Whatever unwinds there must be hooked: else they are counted
- * only, and it is said. The table of return addresses is the target's to write: a lie makes a frame of a
- * sample wrong. Context: tool, one thread. */
+ * only, and it is said. The table of return addresses is the target's to write: a false entry makes a frame
+ * of a sample wrong. Context: tool, one thread. */
 #ifndef PROBE_TIMING_H
 #define PROBE_TIMING_H
 

@@ -7,8 +7,9 @@
 #include "proc_uprobe.h"
 #include "wire_loss.h"
 
-/* A process that the owner follows is held for it. */
-static void make_way(struct probe *probe, struct probe_member *member)
+/* Removes the process's hooks that lie under breakpoints of others. A process that the owner follows is held
+ * for it. */
+static void remove_probed_hooks(struct probe *probe, struct probe_member *member)
 {
     struct base_error why = {0};
     bool shared = probe->options.owner != NULL;
@@ -28,6 +29,6 @@ void probe_uprobe_tend(struct probe *probe)
         return;
     for (size_t i = 0; i < probe->member_count; i++)
         if (probe->members[i].agent && loader_is_probed(probe->members[i].agent))
-            make_way(probe, &probe->members[i]);
+            remove_probed_hooks(probe, &probe->members[i]);
     probe->probes_ns = proc_uprobe_next(began);
 }

@@ -228,8 +228,6 @@ struct profile_meta {
 
 #define PROFILE_LOSSES 96
 
-struct profile_array_marks; /* private: what has been written */
-
 struct profile {
     /* index 0 of each array is the "none" entry */
     struct profile_image *images;
@@ -257,7 +255,7 @@ struct profile {
     uint32_t max_nodes;      /* set before the first node; default 1,000,000 */
     uint32_t live_nodes;     /* nodes in use (freed slots are reused) */
     uint32_t folded_address; /* the special address "(folded)"; 0 until needed */
-    /* Interning tables, strings, dirty marks: profile.c and store.c only. */
+    /* Interning tables, strings, dirty marks (profile_model.h): for this module, store and merge. */
     struct profile_model *self;
 };
 
@@ -328,9 +326,10 @@ uint32_t profile_edge(struct profile *profile, uint32_t site, uint32_t callee, u
 void profile_add_calls(struct profile *profile, uint32_t edge, uint64_t calls);
 void profile_set_calls(struct profile *profile, uint32_t edge, uint64_t calls);
 
-/* --- what of an image is counted --- Each may be said again, for a second process or a second plan: what was
- * said before of the same thing is replaced. What is no image or no kind is ignored; what memory ran out for
- * is counted as a loss, and what was said before stays. */
+/* --- what of an image is counted --- */
+/* Each may be said again, for a second process or a second plan: what was said before of the same thing is
+ * replaced. What is no image or no kind is ignored; what memory ran out for is counted as a loss, and what
+ * was said before stays. */
 /* `counted` past `found`, and either past INT64_MAX, is cut. */
 void profile_set_coverage(struct profile *profile, uint32_t image, enum profile_coverage_kind kind,
                           uint64_t found, uint64_t counted);

@@ -23,7 +23,7 @@ uint32_t profile_folded_address(struct profile *profile)
     return profile->folded_address;
 }
 
-enum fate {
+enum fold_action {
     STAYS,
     KEPT,  /* above the node that is being made: may not fold */
     TAKEN, /* becomes the (folded) node of its parent */
@@ -37,7 +37,7 @@ struct fold {
     uint32_t *order;        /* living nodes, parents before children */
     uint32_t *target;       /* where a node's cells go: itself, or the (folded) node */
     uint32_t *folded_child; /* of each parent, 0 none */
-    uint8_t *fate;
+    uint8_t *action;
     size_t count;
 };
 
@@ -111,15 +111,15 @@ static void begin_plan(struct fold *fold)
     for (size_t at = 0; at < fold->count; at++) {
         uint32_t node = fold->order[at];
         fold->target[node] = node;
-        if (fold->fate[node] != KEPT)
-            fold->fate[node] = STAYS;
+        if (fold->action[node] != KEPT)
+            fold->action[node] = STAYS;
         if (is_folded(profile, node))
             fold->folded_child[profile->nodes[node].parent] = node;
     }
 }
 
-/* Decides every node's fate: subtrees colder than `threshold` fold, those just as cold until `ties` nodes
- * came free by them. Gives how many nodes come free in all. */
+/* Decides what happens to every node: subtrees colder than `threshold` fold, those just as cold until `ties`
+ * nodes came free by them. Gives how many nodes come free in all. */
 static size_t plan_folding(struct fold *fold, uint64_t threshold, size_t ties)
 {
     const struct profile *profile = fold->profile;
@@ -127,14 +127,14 @@ static size_t plan_folding(struct fold *fold, uint64_t threshold, size_t ties)
     begin_plan(fold);
     for (size_t at = 0; at < fold->count; at++) {
         uint32_t node = fold->order[at], parent = profile->nodes[node].parent;
-        if (parent && fold->fate[parent] >= TAKEN) { /* inside a folded subtree */
-            fold->fate[node] = GOES;
+        if (parent && fold->action[parent] >= TAKEN) { /* inside a folded subtree */
+            fold->action[node] = GOES;
             fold->target[node] = fold->target[parent];
             continue;
         }
         uint64_t heat = fold->heat[node];
         bool tie = heat == threshold;
-        if (fold->fate[node] == KEPT || is_folded(profile, node) || heat > threshold ||
+        if (fold->action[node] == KEPT || is_folded(profile, node) || heat > threshold ||
             (tie && freed_by_ties >= ties))
             continue;
         bool takes = !fold->folded_child[parent];
@@ -143,8 +143,8 @@ static size_t plan_folding(struct fold *fold, uint64_t threshold, size_t ties)
         if (takes && fold->size[node] == 1)
             continue; /* alone it stays: nothing would be won */
         if (!takes && !is_folded(profile, fold->folded_child[parent]))
-            fold->fate[fold->folded_child[parent]] = TAKEN;
-        fold->fate[node] = takes ? TAKEN : GOES;
+            fold->action[fold->folded_child[parent]] = TAKEN;
+        fold->action[node] = takes ? TAKEN : GOES;
         fold->target[node] = fold->folded_child[parent];
         freed += fold->size[node] - takes;
         freed_by_ties += tie ? fold->size[node] - takes : 0;
@@ -178,7 +178,7 @@ static void count_taken(struct fold *fold)
     struct profile *profile = fold->profile;
     for (size_t i = 0; i < profile->cell_count; i++) {
         uint32_t node = profile->cells[i].node;
-        if (node && fold->fate[node] == TAKEN)
+        if (node && fold->action[node] == TAKEN)
             profile_lose(profile, WIRE_LOSS_FOLDED, profile->cells[i].samples);
     }
 }
@@ -192,9 +192,9 @@ static void rebuild_tree(struct fold *fold)
     profile_descriptors_move(profile, fold->target);
     for (size_t at = 0; at < fold->count; at++) {
         uint32_t node = fold->order[at];
-        if (fold->fate[node] < TAKEN)
+        if (fold->action[node] < TAKEN)
             continue;
-        if (fold->fate[node] == TAKEN) {
+        if (fold->action[node] == TAKEN) {
             profile->nodes[node].address = profile->folded_address;
             profile->nodes[node].flags = 0;
         } else {
@@ -237,7 +237,7 @@ static bool fold_coldest(struct fold *fold, uint32_t keep)
     struct profile *profile = fold->profile;
     struct profile_block *block;
     for (uint32_t node = keep; node; node = profile->nodes[node].parent)
-        fold->fate[node] = KEPT;
+        fold->action[node] = KEPT;
     if (!sort_by_depth(fold))
         return false;
     fold_measure(fold);
@@ -259,14 +259,14 @@ bool profile_fold(struct profile *profile, uint32_t keep)
                         .order = malloc(count * sizeof *fold.order),
                         .target = calloc(count, sizeof *fold.target),
                         .folded_child = malloc(count * sizeof *fold.folded_child),
-                        .fate = calloc(count, 1)};
-    bool done = fold.heat && fold.size && fold.order && fold.target && fold.folded_child && fold.fate &&
+                        .action = calloc(count, 1)};
+    bool done = fold.heat && fold.size && fold.order && fold.target && fold.folded_child && fold.action &&
                 free_room(profile) && profile_folded_address(profile) && fold_coldest(&fold, keep);
     free(fold.heat);
     free(fold.size);
     free(fold.order);
     free(fold.target);
     free(fold.folded_child);
-    free(fold.fate);
+    free(fold.action);
     return done;
 }

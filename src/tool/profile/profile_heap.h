@@ -1,10 +1,10 @@
 /* profile_heap.h - the counters of memory: what each is called, counted in, and how it combines (enum
  * profile_combine).
  *
- *   heap.total        bytes of all blocks that were ever allocated     heap.count       how many blocks those
- *                     were
- *   heap.live         bytes that were not released at the end          heap.live.count  how many blocks those
- *                     were
+ *   heap.total        bytes of all blocks that were ever allocated
+ *   heap.count        how many blocks those were
+ *   heap.live         bytes that were not released at the end
+ *   heap.live.count   how many blocks those were
  *   heap.peak         what each stack held when the whole process held the most
  *   heap.max          the most that each stack held at any time: for one stack alone, it does not add up
  *   heap.largest      the largest single block

@@ -1,4 +1,5 @@
-/* profile_model.h - what the files of this module, and src/tool/merge, share behind struct profile.
+/* profile_model.h - what the files of this module, src/tool/store and src/tool/merge share behind struct
+ * profile.
  *
  * Dirty marks: rows of an array at or past `written` are not in the file yet; rows below it that changed are
  * listed in `changed`, each once. They are forgotten only after a commit (profile_marks_commit), so a flush

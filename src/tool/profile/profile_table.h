@@ -27,8 +27,6 @@ enum profile_table_kind {
     PROFILE_TABLES
 };
 
-#define PROFILE_TABLE_NONE UINT32_MAX
-
 struct profile_table {
     uint32_t *slots;
     size_t capacity, used; /* capacity: 0 or a power of two */

@@ -42,7 +42,7 @@ static void forget_short_copies(struct record_session *session, uint32_t bytes)
 static size_t list_living(void *context, pid_t **pids)
 {
     struct record_session *session = context;
-    const struct timespec horizon = {.tv_nsec = HORIZON_FULL_NS};
+    const struct timespec horizon = {.tv_nsec = RECORD_HORIZON_FULL_NS};
     uint64_t called = base_clock_now();
     nanosleep(&horizon, NULL);
     perf_rings_refresh(&session->rings);
@@ -56,7 +56,7 @@ static void grow_copy(struct record_session *session)
     uint32_t bytes =
         time->form.stack_copy * 2 < SAMPLE_COPY_LARGEST ? time->form.stack_copy * 2 : SAMPLE_COPY_LARGEST;
     struct base_error reason = {0};
-    perf_time_list *list = session->sampled == BY_CPU ? NULL : list_living;
+    perf_time_list *list = session->sampled == RECORD_BY_CPU ? NULL : list_living;
     if (perf_time_grow_copy(time, bytes, list, session, &reason) == BASE_OK)
         forget_short_copies(session, bytes);
     else if (reason.text[0])
@@ -105,12 +105,12 @@ static int sample_by_cpu(struct record_session *session, struct base_error *erro
 void record_adapt_to_creation(struct record_session *session)
 {
     struct base_error reason = {0};
-    if (session->sampled != BY_THREAD ||
+    if (session->sampled != RECORD_BY_THREAD ||
         session->stream.creations - session->last_creations <= CREATIONS_MANY)
         return;
-    session->sampled = sample_by_cpu(session, &reason) == BASE_OK ? BY_CPU : BY_THREAD_FOR_GOOD;
+    session->sampled = sample_by_cpu(session, &reason) == BASE_OK ? RECORD_BY_CPU : RECORD_BY_THREAD_FOR_GOOD;
     record_describe_events(session);
-    if (session->sampled != BY_CPU)
+    if (session->sampled != RECORD_BY_CPU)
         profile_set_metaf(session->profile, "births_notice",
                           "many threads or processes were created; those shorter-lived than %.1f ms are "
                           "hardly sampled, since "

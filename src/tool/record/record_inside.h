@@ -28,16 +28,16 @@
 #define RECORD_SECOND 1000000000u /* ns */
 
 enum {
-    HORIZON_NS = 5000000,      /* no interrupt takes longer from its time stamp to its record */
-    HORIZON_FULL_NS = 1000000, /* nor often longer than this: good enough when a ring runs full */
+    RECORD_HORIZON_NS = 5000000,      /* no interrupt takes longer from its time stamp to its record */
+    RECORD_HORIZON_FULL_NS = 1000000, /* nor often longer than this: good enough when a ring runs full */
 };
 
 /* Indices in `polled`. */
 enum {
-    POLL_WAKE = 0,
-    POLL_CALLS = 1, /* two; -1 each when calls are not counted */
-    POLL_AGENT = 3, /* likewise */
-    POLL_PROCESSES = 5,
+    RECORD_POLL_WAKE = 0,
+    RECORD_POLL_CALLS = 1, /* two; -1 each when calls are not counted */
+    RECORD_POLL_AGENT = 3, /* likewise */
+    RECORD_POLL_PROCESSES = 5,
 };
 
 struct record_session {
@@ -69,7 +69,7 @@ struct record_session {
     uint64_t redraw_at;               /* when the periods are drawn anew; 0: done */
     uint64_t last_creations;          /* counted when the current second began */
     struct perf_filter filter;
-    enum { BY_THREAD, BY_CPU, BY_THREAD_FOR_GOOD } sampled;
+    enum { RECORD_BY_THREAD, RECORD_BY_CPU, RECORD_BY_THREAD_FOR_GOOD } sampled;
     int cgroup;
     int nice; /* Tally's own, as it was */
 };

@@ -14,7 +14,7 @@
 #include "base_wait.h"
 
 static _Noreturn void run_child(int go, int failed, char *const *argv,
-                                const struct record_launch_legacy *legacy)
+                                const struct record_launch_inherited *inherited)
 {
     char byte;
     ssize_t got;
@@ -22,12 +22,12 @@ static _Noreturn void run_child(int go, int failed, char *const *argv,
         ;
     if (got != 1)
         _exit(125);
-    if (legacy->descriptors.rlim_max)
-        setrlimit(RLIMIT_NOFILE, &legacy->descriptors);
-    setpriority(PRIO_PROCESS, 0, legacy->nice);
-    sigprocmask(SIG_SETMASK, &legacy->signals, NULL);
-    if (legacy->tracer)
-        prctl(PR_SET_PTRACER, (unsigned long)legacy->tracer, 0ul, 0ul, 0ul);
+    if (inherited->descriptors.rlim_max)
+        setrlimit(RLIMIT_NOFILE, &inherited->descriptors);
+    setpriority(PRIO_PROCESS, 0, inherited->nice);
+    sigprocmask(SIG_SETMASK, &inherited->signals, NULL);
+    if (inherited->tracer)
+        prctl(PR_SET_PTRACER, (unsigned long)inherited->tracer, 0ul, 0ul, 0ul);
     execvp(argv[0], argv);
     int number = errno;
     while (write(failed, &number, sizeof number) < 0 && errno == EINTR)
@@ -36,7 +36,7 @@ static _Noreturn void run_child(int go, int failed, char *const *argv,
 }
 
 int record_launch_prepare(struct record_launch *launch, char *const *argv,
-                          const struct record_launch_legacy *legacy, struct base_error *error)
+                          const struct record_launch_inherited *inherited, struct base_error *error)
 {
     int go[2], failed[2];
     if (pipe2(go, O_CLOEXEC))
@@ -50,7 +50,7 @@ int record_launch_prepare(struct record_launch *launch, char *const *argv,
     pid_t pid = fork();
     if (pid == 0) {
         close(go[1]);
-        run_child(go[0], failed[1], argv, legacy);
+        run_child(go[0], failed[1], argv, inherited);
     }
     int number = errno;
     close(go[0]);

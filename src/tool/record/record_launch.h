@@ -1,4 +1,4 @@
-/* record_launch.h - starting the program to be recorded, and being a good parent to it.
+/* record_launch.h - starting the program to be recorded, and restoring for it what Tally changed of itself.
  *
  * The child waits, before it becomes the program, until its events are open (they start by themselves at
  * exec), and reports through a pipe that closes on exec when exec fails. It gets back what Tally changed of
@@ -21,7 +21,7 @@ struct record_launch {
 };
 
 /* What the child is to find as Tally's own parent left it. */
-struct record_launch_legacy {
+struct record_launch_inherited {
     struct rlimit descriptors; /* rlim_max 0: not known, left as they are */
     sigset_t signals;          /* blocked ones */
     int nice;                  /* as setpriority takes it */
@@ -30,7 +30,7 @@ struct record_launch_legacy {
 
 /* Forks. argv[0] is looked up in PATH when the child is released. */
 int record_launch_prepare(struct record_launch *launch, char *const *argv,
-                          const struct record_launch_legacy *legacy, struct base_error *error);
+                          const struct record_launch_inherited *inherited, struct base_error *error);
 
 /* Releases the child. BASE_OK: the program runs. BASE_ENOTFOUND: no such command (exit status 127);
  * BASE_EPERMISSION: it cannot be executed (126). The child is gone then. */

@@ -50,7 +50,7 @@ void record_look_at_polls(struct record_session *session)
 {
     for (size_t i = 0; i < session->target_count; i++) {
         struct proc_ended *target = &session->targets[i];
-        struct pollfd *polled = &session->polled[POLL_PROCESSES + i];
+        struct pollfd *polled = &session->polled[RECORD_POLL_PROCESSES + i];
         if (!target->pid || (polled->fd >= 0 ? !(polled->revents & POLLIN) : !proc_ended_is(target)))
             continue;
         proc_ended_close(target);

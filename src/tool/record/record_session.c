@@ -5,9 +5,9 @@
  *   start   the profile file is made and locked; events are opened, disabled; processes that run are read
  *           from /proc after their events were opened, so that no mapping falls between; a launched program
  *           is released last
- *   step    1. look at all rings  2. work on records up to a horizon that lies HORIZON_NS back, so that every
- *           record before it has been published on every ring  3. now and then: enlarge the stack copy, write
- *           what changed
+ *   step    1. look at all rings  2. work on records up to a horizon that lies RECORD_HORIZON_NS back, so
+ *           that every record before it has been published on every ring  3. now and then: enlarge the stack
+ *           copy, write what changed
  *   finish  events stop, rings are drained without a horizon, functions are named, the file is closed */
 #include "base_clock.h"
 #include "record_inside.h"
@@ -59,9 +59,9 @@ int record_session_new(const struct record_options *options, struct record_sessi
     session->cgroup = -1;
     session->filter = (struct perf_filter){-1, -1, -1, -1};
     if (options->mode == RECORD_SYSTEM || options->mode == RECORD_CGROUP)
-        session->sampled = BY_CPU;
+        session->sampled = RECORD_BY_CPU;
     else if (options->cpus) /* thread creation and mappings on other CPUs would not be seen */
-        session->sampled = BY_THREAD_FOR_GOOD;
+        session->sampled = RECORD_BY_THREAD_FOR_GOOD;
     int result = record_setup(session, error);
     if (result < 0) {
         record_session_free(session);
@@ -116,9 +116,8 @@ static void look_for_left(struct record_session *session)
     session->status.stays_for_good = first && !first->retry;
 }
 
-/* The agent first: as long as calls are counted, a thread that loads an object waits until it is hooked.
- * The words of the agent's own on stacks must not meet one that unwinds, and is not, and they stand there
- * until the agent has left. */
+/* The agent is removed first: while calls are counted, a thread that loads an object waits until its
+ * unwinders are hooked, and agent return addresses may be on stacks until then. */
 void record_session_leave(struct record_session *session)
 {
     if (session->has_left)
@@ -173,7 +172,7 @@ static int longest_step(struct record_session *session, uint64_t now)
         session->full_until = now + FULL_COPY_FOR_NS;
     session->late_reads = late;
     session->full_copies = full;
-    int longest = session->sampled != BY_THREAD                  ? INT_MAX
+    int longest = session->sampled != RECORD_BY_THREAD           ? INT_MAX
                   : now - session->start_ns < CREATIONS_EARLY_NS ? CREATIONS_EARLY_STEP_MS
                                                                  : CREATIONS_STEP_MS;
     if (now < session->full_until)
@@ -250,7 +249,8 @@ int record_session_step(struct record_session *session, int timeout_ms, struct b
     bool late = base_clock_now() < session->late_until;
     bool full = perf_rings_refresh(&session->rings);
     for (int rounds = 0; rounds == 0 || (full && rounds < ROUNDS_MAX); rounds++) {
-        record_work_until(session, base_clock_now() - (full || late ? HORIZON_FULL_NS : HORIZON_NS));
+        record_work_until(session,
+                          base_clock_now() - (full || late ? RECORD_HORIZON_FULL_NS : RECORD_HORIZON_NS));
         full = perf_rings_refresh(&session->rings);
     }
     uint64_t now = base_clock_now();

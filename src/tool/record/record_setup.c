@@ -249,7 +249,7 @@ static int set_up_agent(struct record_session *session, struct base_error *error
                                     .unpublished = options->no_time};
     if (session->calls) {
         request.owner = calls_share(session->calls);
-        request.unpublished = false; /* they publish them */
+        request.unpublished = false; /* the collector of calls reports them */
     }
     int result = request.collectors ? probe_new(&request, &session->stream.processes, &session->probe, error)
                                     : BASE_OK;

@@ -174,13 +174,13 @@ static int start_running(struct record_session *session, struct base_error *erro
 
 static int start_child(struct record_session *session, bool *command_failed, struct base_error *error)
 {
-    struct record_launch_legacy legacy = {session->time.descriptors, session->options.target_signals,
-                                          session->nice,
-                                          session->calls   ? calls_helper(session->calls)
-                                          : session->probe ? probe_helper(session->probe)
-                                                           : 0};
+    struct record_launch_inherited inherited = {session->time.descriptors, session->options.target_signals,
+                                                session->nice,
+                                                session->calls   ? calls_helper(session->calls)
+                                                : session->probe ? probe_helper(session->probe)
+                                                                 : 0};
     struct record_launch launch;
-    int result = record_launch_prepare(&launch, session->options.command, &legacy, error);
+    int result = record_launch_prepare(&launch, session->options.command, &inherited, error);
     if (result < 0)
         return result;
     result = own_process(session, launch.pid, error);
@@ -224,12 +224,12 @@ int record_session_start(struct record_session *session, bool *command_failed, s
     if (session->calls)
         calls_files(session->calls, files);
     if (session->probe)
-        probe_files(session->probe, files + POLL_AGENT - POLL_CALLS);
+        probe_files(session->probe, files + RECORD_POLL_AGENT - RECORD_POLL_CALLS);
     if (!record_add_poll(session, session->options.wake_fd) || !record_add_poll(session, files[0]) ||
         !record_add_poll(session, files[1]) || !record_add_poll(session, files[2]) ||
         !record_add_poll(session, files[3]))
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    session->first_ring_poll = POLL_PROCESSES;
+    session->first_ring_poll = RECORD_POLL_PROCESSES;
     result = session->options.mode == RECORD_LAUNCH ? start_child(session, command_failed, error)
                                                     : start_running(session, error);
     if (result == BASE_EPERMISSION && session->perf_refused)

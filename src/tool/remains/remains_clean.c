@@ -10,7 +10,7 @@
 #include "remains_drain.h"
 #include "slab_block.h"
 
-#define OWN_NAME "/memfd:tally" /* helper_share */
+#define OWN_NAME "/memfd:tally" /* helper_trace_share */
 #define LOW_END  (1ull << 31)
 
 struct cleaning {

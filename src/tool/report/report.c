@@ -6,7 +6,7 @@
 
 enum { NARROWEST_TERMINAL = 40 };
 
-/* ORDER enum view_kind. Those of other rooms are missing. */
+/* ORDER enum view_kind. Those of other modules are missing. */
 static report_view *const report_views[] = {
     [VIEW_FLAT] = report_flat,
     [VIEW_GRAPH] = report_graph,

@@ -123,7 +123,7 @@ static bool candidates_leaf(void *context, struct view_frame *frames, size_t dep
     return true;
 }
 
-/* Marks are none, the kernel stays where it is, and what counts is not the program's. */
+/* Marks are no functions; kernel functions cannot be moved; the agent's and stubs are not the program's. */
 static bool can_move(const struct candidates *self, uint32_t entity)
 {
     const struct view_entity *item = &self->entities.items[entity];
@@ -458,8 +458,8 @@ static void candidates_add_words(const struct candidates *self, struct view_tabl
 
 /* Narrower terminals have no columns for callers, narrow ones none for calls: they are written in words
  * below. */
-static void add_story(const struct candidates *self, struct view_table *table,
-                      const struct candidate *candidate)
+static void add_details(const struct candidates *self, struct view_table *table,
+                        const struct candidate *candidate)
 {
     struct base_text words = {0};
     if (!candidates_is_wide(self)) {
@@ -504,7 +504,7 @@ static void add_known(const struct candidates *self, struct view_table *table,
     view_table_row(table, VIEW_PLAIN);
     table->failed |= text.failed;
     base_text_free(&text);
-    add_story(self, table, candidate);
+    add_details(self, table, candidate);
 }
 
 static void candidates_add_hidden(const struct candidates *self, struct view_table *table,

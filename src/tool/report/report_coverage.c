@@ -255,7 +255,7 @@ static void add_part(struct base_text *out, const struct part *part, const char 
     base_text_add(out, ")");
 }
 
-/* Of no image it is known what was found in it. */
+/* The profile has no coverage of any image. */
 static void add_no_coverage(const struct view_context *context, struct base_text *words)
 {
     struct profile_extent extent = profile_extent_named(context->profile, PROFILE_CALLS);

@@ -121,7 +121,7 @@ static uint32_t add_frame(const struct paths *paths, struct view_table *table, u
 }
 
 static void paths_add_place(const struct paths *paths, struct view_table *table,
-                            const struct annotate_place *place)
+                            const struct view_place *place)
 {
     const struct view_context *context = paths->merge.context;
     const struct profile *profile = context->profile;
@@ -210,7 +210,7 @@ static void json_places(const struct paths *paths, uint32_t index)
     base_json_begin(json, "lines", '[');
     for (size_t i = view_merge_places(merge, index);
          i < merge->place_count && merge->places[i].branch == index; i++) {
-        const struct annotate_place *place = &merge->places[i];
+        const struct view_place *place = &merge->places[i];
         base_json_begin(json, NULL, '{');
         if (place->line) {
             base_json_string(json, "file", profile_text(profile, place->file));

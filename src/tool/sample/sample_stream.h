@@ -49,12 +49,11 @@ struct sample_stream {
 int sample_stream_init(struct sample_stream *stream, struct base_error *error);
 void sample_stream_free(struct sample_stream *stream);
 
-/* The same of records that others have read: a sample, which counts `value` in `counter`, and what has become
- * of a thread. */
-void sample_stream_sample(struct sample_stream *stream, const struct perf_sample *sample);
-void sample_stream_task(struct sample_stream *stream, const struct perf_task *task, bool exited);
-
 void sample_stream_record(struct sample_stream *stream, const struct perf_event_header *header,
                           uint64_t time);
+/* For records that others have read: a sample, which counts stream->sample_value in stream->counter, and what
+ * became of a thread. */
+void sample_stream_sample(struct sample_stream *stream, const struct perf_sample *sample);
+void sample_stream_task(struct sample_stream *stream, const struct perf_task *task, bool exited);
 
 #endif

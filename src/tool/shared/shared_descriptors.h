@@ -54,13 +54,13 @@ struct shared_descriptors_place {
 enum shared_descriptors_look {
     SHARED_DESCRIPTORS_NAMES,  /* of what has none yet */
     SHARED_DESCRIPTORS_ENDING, /* the last: it is compared */
-    SHARED_DESCRIPTORS_EXECED, /* likewise, and the process stands in a new program */
+    SHARED_DESCRIPTORS_EXECED, /* likewise, and the process is held in a new program */
 };
 
 int shared_descriptors_init(struct shared_descriptors *descriptors, struct profile *profile,
                             struct base_error *error);
 
-/* The process stands, and nothing is hooked yet: what is open was open before. */
+/* The process is held, and nothing is hooked yet: what is open was open before. */
 void shared_descriptors_begin(const struct shared_descriptors_place *place);
 
 /* Does nothing when the process is gone. */

@@ -1,4 +1,5 @@
-/* shared_file.h - tally's side of the memory that it shares with the agent in a target (wire_agent.h).
+/* shared_file.h - tally's side of the memory that it shares with the agent in a target
+ * (wire_agent_control.h).
  *
  *   shared_file_begin     lays a new file out: control page, space for rows, regions; it is not read yet
  *   shared_file_rows      an image's rows, once; then ..._module puts it into a table that ..._publish makes
@@ -60,7 +61,7 @@ struct shared_file {
 /* How many bytes such a file has; most of them are never written and cost nothing. */
 uint64_t shared_file_size(const struct shared_request *request);
 
-/* What a process maps of it at first (wire_agent.h): pieces, and how many bytes of addresses from the
+/* What a process maps of it at first (wire_agent_layout.h): pieces, and how many bytes of addresses from the
  * first one to the end of all that they may become. */
 struct shared_file_pieces {
     struct trace_inject_piece items[WIRE_AGENT_PARTS];
@@ -68,7 +69,7 @@ struct shared_file_pieces {
     uint64_t span;
 };
 void shared_file_pieces(const struct shared_request *request, struct shared_file_pieces *pieces);
-/* What is published of them to the agent; `control`: run-time address of the first one. */
+/* Fills in what the agent must know of the pieces; `control`: run-time address of the first one. */
 void shared_file_parameters(const struct shared_file *file, const struct shared_request *request,
                             uint64_t control, struct wire_agent_parameters *parameters);
 

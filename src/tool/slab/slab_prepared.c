@@ -479,8 +479,7 @@ int slab_prepared_make(const struct slab_prepared_input *input, struct slab_prep
     if (has_windows(input))
         return base_fail(error, BASE_EUNSUPPORTED, "hooks over endbr64 are not prepared");
     if (!choose_place(input->plan, &place))
-        return base_fail(error, BASE_EUNSUPPORTED,
-                         "stubs of nothing, or of too large an image, are not prepared");
+        return base_fail(error, BASE_EUNSUPPORTED, "the image is empty or too large to prepare stubs");
     other = place;
     other.address += CODE_STEP;
     other.bias += TEXT_STEP;

@@ -17,8 +17,8 @@ bool slab_write_add(struct slab *slab, const struct slab_write *write)
     return true;
 }
 
-/* Lies the site in the bytes that a hook replaced? Then it has moved with them. */
-static bool is_absorbed(const struct slab *slab, const struct plan_site *site)
+/* Does the site lie in the bytes that a hook replaced? Then it has moved with them. */
+static bool is_inside_hook(const struct slab *slab, const struct plan_site *site)
 {
     uint32_t hook = slab->plan->functions[site->function].hook;
     if (hook == PLAN_NONE || slab->entries[hook] == 0)
@@ -40,7 +40,7 @@ static bool add_site_write(struct slab *slab, uint32_t index)
     memcpy(island.old, planned->island_old, sizeof planned->island_old);
     if (slab_site_is_short(&site) && !slab_write_add(slab, &island))
         return false;
-    return is_absorbed(slab, planned) || slab_write_add(slab, &write);
+    return is_inside_hook(slab, planned) || slab_write_add(slab, &write);
 }
 
 /* Insertion sort: only islands are out of order, and not by far, because a two-byte jump reaches them. */

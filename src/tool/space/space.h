@@ -1,7 +1,7 @@
 /* space.h - one address space whose calls are counted: what is mapped in it, patched in it, and ours in it.
  *
  * A space belongs to a process, and to those that run in its memory (vfork, CLONE_VM). It is prepared in four
- * steps, so that the target stands still for two of them only, and a failure leaves it as it was:
+ * steps, so that the target is held for two of them only, and a failure leaves it as it was:
  *
  *   step                     target    what it does
  *   survey (space_survey.h)  runs      reads the mappings; new objects are planned, gone ones closed

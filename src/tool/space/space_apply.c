@@ -49,7 +49,7 @@ static int publish_joined(struct joined *joined, size_t length, struct trace_sta
     return length ? trace_stage_add(stage, &change, error) : BASE_OK;
 }
 
-/* Nothing that follows lies before `write`. All threads stand meanwhile, so that a list of changes side by
+/* Nothing that follows lies before `write`. All threads are held meanwhile, so that a list of changes side by
  * side is as good as one that is too long. */
 static int join_write(struct joined *joined, const struct slab_write *write, bool in_force,
                       struct trace_stage *stage, struct base_error *error)

@@ -1,4 +1,5 @@
-/* space_memory.h - memory of ours in a target: code, and counters. For files of this collector.
+/* space_memory.h - memory of ours in a target: code, and counters. For the modules
+ * space and calls.
  *
  * Each piece is a file that tally maps too, or reads and writes by its descriptor. The space is held where
  * memory is mapped. `room` is as of helper_trace_share. Context: tool, one thread. */

@@ -297,8 +297,9 @@ static void match_arrival(struct publishing *publishing, const struct slab_arriv
                      arrival->calls);
 }
 
-/* A jump to a function whose hook counted it too, under a return address that has nothing to do with it. */
-static void excuse_stale_slot(struct publishing *publishing, uint64_t callee, uint64_t calls)
+/* A jump to a function whose hook counted it too, as an arrival with a return address that has nothing to do
+ * with it. */
+static void count_stale_arrivals(struct publishing *publishing, uint64_t callee, uint64_t calls)
 {
     const struct space_object *at = space_object(publishing->space, callee);
     uint32_t function = at ? plan_function_at(&at->planned->plan, callee - at->bias) : PLAN_NONE;
@@ -326,9 +327,9 @@ static void publish_site(struct publishing *publishing, const struct space_objec
         publish_edge(publishing, site_address(publishing, object, site),
                      callee_address(publishing, object, site, callee), kind, calls);
         if (kind == PROFILE_CALL_TAIL && site->slot && !(object->patch && object->patch->past[index]))
-            excuse_stale_slot(publishing, callee,
-                              calls -
-                                  (publishing->matched[word] < calls ? publishing->matched[word] : calls));
+            count_stale_arrivals(publishing, callee,
+                                 calls -
+                                     (publishing->matched[word] < calls ? publishing->matched[word] : calls));
     } else if (publishing->reading->final && calls > publishing->matched[word]) {
         uint32_t stub = site->target ? address_in(publishing, object, site->target) : 0;
         publish_edge(publishing, site_address(publishing, object, site), stub, kind,

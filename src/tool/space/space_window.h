@@ -10,9 +10,9 @@
 
 #include "space.h"
 
-/* Maps what the object's hooks need: object->first_window, window_count. The space is held. */
 /* Has the object hooks that may not lie anywhere in reach? */
 bool space_window_needed(const struct space_object *object);
+/* Maps what the object's hooks need: object->first_window, window_count. The space is held. */
 int space_window_place(struct space *space, struct space_session *session, struct space_object *object,
                        struct base_error *error);
 

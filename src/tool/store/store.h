@@ -39,8 +39,8 @@ uint64_t store_size(const struct store *store); /* bytes on disk */
  * that names the file; trusted_schema off, opened read-only; every index is checked. */
 int store_load(const char *path, struct profile **profile, struct base_error *error);
 
-/* The same; `watch` (NULL: nobody) is notified now and then how many of the rows are read, `total` being about
- * right. */
+/* The same; `watch` (may be NULL) is called now and then with the number of rows read; `total` is
+ * approximate. */
 typedef void store_watch(void *context, size_t done, size_t total);
 int store_load_watched(const char *path, store_watch *watch, void *context, struct profile **profile,
                        struct base_error *error);

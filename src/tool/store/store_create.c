@@ -58,7 +58,7 @@ static bool is_profile(int fd)
         return false;
     uint32_t id =
         (uint32_t)header[68] << 24 | (uint32_t)header[69] << 16 | (uint32_t)header[70] << 8 | header[71];
-    return id == PROFILE_APPLICATION_ID;
+    return id == STORE_APPLICATION_ID;
 }
 
 static int pid_of_recorder(const char *path)
@@ -142,8 +142,7 @@ static int move_to_spare(struct store *store, struct base_error *error)
     return BASE_OK;
 }
 
-/* What has the name that an older profile gets is looked at as what has the profile's: it may be somebody's
- * file. */
+/* A file at PATH.old is checked like one at PATH: if it is no profile, it is refused. */
 static int spare_old(struct store *store, struct base_error *error)
 {
     int fd, existing = look_at_existing(store->old_path, &fd, error);
@@ -184,7 +183,7 @@ static int create_schema(struct store *store, struct base_error *error)
 {
     char *last = sqlite3_mprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;"
                                  "INSERT INTO data_meta VALUES('recorder_pid', '%d'); COMMIT",
-                                 PROFILE_APPLICATION_ID, STORE_VERSION, (int)getpid());
+                                 STORE_APPLICATION_ID, STORE_VERSION, (int)getpid());
     bool done =
         last &&
         !sqlite3_exec(store->db,

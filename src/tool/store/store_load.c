@@ -1,7 +1,7 @@
-/* Reading a profile, which may come from an untrusted source: read only, trusted_schema off, only tables
- * of the kind that doc/format.md names, and every number checked before it becomes an index. A journal
- * that a killed recorder left is rolled back by SQLite when this user may write there; else the reader is
- * notified, for half a transaction is nobody's profile. */
+/* Reading a profile, which may come from an untrusted source: read only, trusted_schema off, only tables of
+ * the kind that doc/format.md names, and every number checked before it becomes an index. A journal that a
+ * killed recorder left is rolled back by SQLite when this user may write there; else loading fails with a
+ * message: half a transaction is no profile. */
 #include "store.h"
 
 #include <sqlite3.h>

@@ -126,8 +126,8 @@ static void put_operand(struct stub_x86_64_code *code, const struct stub_x86_64_
 #define ADDRESS     0x8d
 #define INCREMENT   0xff /* reg: 0 */
 
-/* Where the parts meet. */
-struct joints {
+/* What joins the parts of a hook's code. */
+struct jump_fixups {
     unsigned marked, other; /* jumps whose targets are missing; marked 0: there are no marks */
     unsigned look, done;    /* places */
 };
@@ -167,33 +167,33 @@ static void put_mark_check(struct stub_x86_64_code *code, const struct stub_x86_
     }
 }
 
-static struct joints put_quick(struct stub_x86_64_code *code, const struct stub_x86_64_counter *counter)
+static struct jump_fixups put_quick(struct stub_x86_64_code *code, const struct stub_x86_64_counter *counter)
 {
     uint32_t words = 8 * counter->index;
-    struct joints joints = {0};
+    struct jump_fixups fixups = {0};
     if (counter->form != STUB_LOCK) {
         put_mark_check(code, counter);
-        joints.marked = put_long(code, 0x84); /* je marked */
+        fixups.marked = put_long(code, 0x84); /* je marked */
     }
     put_saves(code, counter);
     put_caller(code, counter);
-    joints.look = code->size;
+    fixups.look = code->size;
     put_operand(code, counter, COMPARE, RCX, words); /* look: cmp rcx, [words] */
-    joints.other = put_long(code, 0x85);             /* jne other */
+    fixups.other = put_long(code, 0x85);             /* jne other */
     put_lock(code, counter);
     put_operand(code, counter, INCREMENT, 0, words + 8); /* inc [words+8] */
-    joints.done = code->size;
+    fixups.done = code->size;
     put_restores(code, counter); /* done: */
-    return joints;
+    return fixups;
 }
 
 /* The mark's site is read before one instruction takes the mark and shows whether it was still there: a
  * signal handler that came in between may have made marks of its own. */
 static void put_marked(struct stub_x86_64_code *code, const struct stub_x86_64_counter *counter,
-                       const struct joints *joints)
+                       const struct jump_fixups *fixups)
 {
     bool thread = counter->form == STUB_THREAD;
-    land_long(code, joints->marked);
+    land_long(code, fixups->marked);
     put_saves(code, counter);         /* marked: */
     stub_x86_64_code_put(code, 0x52); /* push rdx */
     put_operand(code, counter, LOAD, RDX, offsetof(struct stub_block, mark_site));
@@ -203,7 +203,7 @@ static void put_marked(struct stub_x86_64_code *code, const struct stub_x86_64_c
     unsigned taken = put_short(code, 0x74);             /* je taken */
     put_caller(code, counter);
     land_short(code, taken);
-    put_long_back(code, joints->look); /* taken: jmp look */
+    put_long_back(code, fixups->look); /* taken: jmp look */
 }
 
 /* rax (0) or rdx (2), which is the return address + 8 * callee, becomes its hash; the callee is 8 * the
@@ -219,7 +219,7 @@ static void put_hash(struct stub_x86_64_code *code, unsigned reg)
  * recorder does it, but in the hook, because to call the recorder takes as long as all of this. Else falls
  * through. */
 static void put_lookup(struct stub_x86_64_code *code, const struct stub_x86_64_counter *counter,
-                       const struct joints *joints)
+                       const struct jump_fixups *fixups)
 {
     stub_x86_64_code_put(code, 0x52, 0x56);                                    /* push rdx; push rsi */
     put_operand(code, counter, LOAD, RSI, offsetof(struct stub_block, table)); /* mov rsi, [table] */
@@ -239,7 +239,7 @@ static void put_lookup(struct stub_x86_64_code *code, const struct stub_x86_64_c
     put_lock(code, counter);
     stub_x86_64_code_put(code, 0x48, 0xff, 0x44, 0x16, 0x30); /* inc qword [rsi+rdx+48] */
     stub_x86_64_code_put(code, 0x5e, 0x5a);                   /* pop rsi; pop rdx */
-    put_long_back(code, joints->done);                        /* jmp done */
+    put_long_back(code, fixups->done);                        /* jmp done */
     land_short(code, no_table);
     land_short(code, other);
     land_short(code, another);
@@ -253,13 +253,13 @@ static bool looks_up(const struct stub_x86_64_code *code, const struct stub_x86_
 }
 
 static void put_other(struct stub_x86_64_code *code, const struct stub_x86_64_entry *entry,
-                      const struct stub_x86_64_counter *counter, const struct joints *joints,
+                      const struct stub_x86_64_counter *counter, const struct jump_fixups *fixups,
                       uint64_t recorder)
 {
     bool thread = counter->form == STUB_THREAD;
-    land_long(code, joints->other);
+    land_long(code, fixups->other);
     if (looks_up(code, entry))
-        put_lookup(code, counter, joints);
+        put_lookup(code, counter, fixups);
     if (!thread)
         stub_x86_64_code_put(code, 0x50); /* push rax */
     put_operand(code, counter, ADDRESS, RAX, 8 * counter->index);
@@ -267,7 +267,7 @@ static void put_other(struct stub_x86_64_code *code, const struct stub_x86_64_en
     stub_x86_64_code_relative(code, recorder, 0);
     if (!thread)
         stub_x86_64_code_put(code, 0x58); /* pop rax */
-    put_long_back(code, joints->done);    /* jmp done */
+    put_long_back(code, fixups->done);    /* jmp done */
 }
 
 void stub_x86_64_entry_body(struct stub_x86_64_code *code, const struct stub_x86_64_entry *entry,
@@ -304,7 +304,7 @@ void stub_x86_64_entry_hook(struct stub_x86_64_code *code, const struct stub_x86
 {
     if (counter->word + 8 * ((uint64_t)counter->index + STUB_HOOK_WORDS) > INT32_MAX)
         stub_x86_64_code_refuse(code, STUB_REASON_TOO_MANY);
-    struct joints joints = put_quick(code, counter);
+    struct jump_fixups fixups = put_quick(code, counter);
     if (entry->kind != STUB_ENTRY_ENDBR) {
         stub_x86_64_entry_body(code, entry, hook);
     } else {
@@ -312,9 +312,9 @@ void stub_x86_64_entry_hook(struct stub_x86_64_code *code, const struct stub_x86
         stub_x86_64_code_jump(code, hook->body);
     }
     hook->slow = stub_x86_64_code_here(code);
-    put_other(code, entry, counter, &joints, recorder);
-    if (joints.marked != 0)
-        put_marked(code, counter, &joints);
+    put_other(code, entry, counter, &fixups, recorder);
+    if (fixups.marked != 0)
+        put_marked(code, counter, &fixups);
 }
 
 void stub_x86_64_entry_window(const struct stub_x86_64_entry *entry, uint64_t *low, uint64_t *high)

@@ -35,7 +35,7 @@
  * stub_x86_64_entry_body_of.
  *
  * Stack: what lies below rsp at a function's entry is dead; the hook uses 80 bytes there at most. No register
- * changes; flags do. Pure: bytes in, bytes out. Context: tool. Source: techniques.md C.5. */
+ * changes; flags do. Pure: bytes in, bytes out. Context: tool. */
 #ifndef STUB_X86_64_ENTRY_H
 #define STUB_X86_64_ENTRY_H
 

@@ -38,7 +38,7 @@
  * stay one instruction (prefixes that mean nothing fill it up), so return addresses and every pc that a
  * thread may have stay right. Only a group has boundaries inside, which vanish: a thread that stands on one
  * must be moved on before the bytes are written. Pure: bytes in, bytes out. Context: tool. Source: Intel SDM
- * volume 2; techniques.md C.4. */
+ * volume 2. */
 #ifndef STUB_X86_64_SITE_H
 #define STUB_X86_64_SITE_H
 

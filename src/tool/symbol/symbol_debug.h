@@ -1,6 +1,5 @@
 /* symbol_debug.h - finding what was split off an image: separate debug files, and .gnu_debugdata inside it.
- * Private to the symbol module. Context: tool. Source: GDB manual, "Separate Debug Files" and
- * "MiniDebugInfo". */
+ * Context: tool. Source: GDB manual, "Separate Debug Files" and "MiniDebugInfo". */
 #ifndef SYMBOL_DEBUG_H
 #define SYMBOL_DEBUG_H
 

@@ -82,7 +82,7 @@ static uint8_t rank_of(const Elf64_Sym *symbol)
     return (uint8_t)rank;
 }
 
-/* A size that reaches out of the section is cut there: one wrong symbol must not swallow the rest. */
+/* A size that reaches out of the section is cut there: one wrong symbol must not cover the rest. */
 static void add_symbol(struct symbol_table *table, const Elf64_Sym *symbol, const char *name, uint64_t limit)
 {
     uint64_t start = symbol->st_value;

@@ -137,8 +137,8 @@ static bool may_hold_code(int tag)
     }
 }
 
-/* Corrupt references between entries would send us in cycles, or through the same ones exponentially often,
- * if we ever went back. */
+/* Offsets must grow: corrupt references could otherwise form cycles, or lead to the same entries
+ * exponentially often. */
 static bool goes_on(struct reader *reader, Dwarf_Die *die)
 {
     Dwarf_Off offset = dwarf_dieoffset(die);

@@ -26,7 +26,7 @@
  *
  * All functions are for one and the same thread, because the kernel knows a tracer by its thread; it must not
  * be the target's parent, or the target's exit status may be taken from whoever waits for it. Context: helper
- * (helper.h). Source: ptrace(2); kernel/signal.c (ptrace_stop, get_signal); techniques C.3. */
+ * (helper.h). Source: ptrace(2); kernel/signal.c (ptrace_stop, get_signal). */
 #ifndef TRACE_STOP_H
 #define TRACE_STOP_H
 

@@ -1,7 +1,7 @@
 /* view.h - what all views of a profile share: the context they print from, and the cells of their tables.
  *
  * A view appends to context->out (context->json is NULL), or adds members to the object that context->json
- * has open. The rooms report, annotate, diff and browse stand on this one. Context: tool. */
+ * has open. The modules report, annotate, diff and browse use this one. Context: tool. */
 #ifndef VIEW_H
 #define VIEW_H
 

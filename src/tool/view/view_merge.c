@@ -48,10 +48,10 @@ static void merge_leave(void *context, struct view_frame *frames, size_t depth)
 /* --- places --- */
 
 /* Where execution was at an address: in the innermost inlined function, if any. */
-static struct annotate_place place_of(const struct profile *profile, uint32_t index)
+static struct view_place place_of(const struct profile *profile, uint32_t index)
 {
     const struct profile_address *address = &profile->addresses[index];
-    struct annotate_place place = {.file = address->file, .line = address->line};
+    struct view_place place = {.file = address->file, .line = address->line};
     if (address->inlined) {
         place.file = profile->inlined[address->inlined].file;
         place.line = profile->inlined[address->inlined].line;
@@ -76,15 +76,15 @@ static bool merge_leaf(void *context, struct view_frame *frames, size_t depth, c
         return true;
     if (!base_array_room(merge->places, merge->place_count, merge->place_capacity))
         return false;
-    struct annotate_place place = place_of(profile, profile->nodes[frame->node].address);
+    struct view_place place = place_of(profile, profile->nodes[frame->node].address);
     place.branch = frame->slot;
     place.figure = *self;
     merge->places[merge->place_count++] = place;
     return true;
 }
 
-static int compare_place(const struct view_merge *merge, const struct annotate_place *x,
-                         const struct annotate_place *y)
+static int compare_place(const struct view_merge *merge, const struct view_place *x,
+                         const struct view_place *y)
 {
     const struct profile *profile = merge->context->profile;
     int order = strcmp(profile_text(profile, x->file), profile_text(profile, y->file));
@@ -95,14 +95,14 @@ static int compare_place(const struct view_merge *merge, const struct annotate_p
 
 static int merge_by_place(const void *a, const void *b, void *merge)
 {
-    const struct annotate_place *x = a, *y = b;
+    const struct view_place *x = a, *y = b;
     int order = (x->branch > y->branch) - (x->branch < y->branch);
     return order ? order : compare_place(merge, x, y);
 }
 
 static int by_heat(const void *a, const void *b, void *merge)
 {
-    const struct annotate_place *x = a, *y = b;
+    const struct view_place *x = a, *y = b;
     int order = (x->branch > y->branch) - (x->branch < y->branch);
     if (!order)
         order = (x->figure.value < y->figure.value) - (x->figure.value > y->figure.value);

@@ -27,7 +27,7 @@ struct view_branch {
 };
 
 /* A line or an address that samples of a branch were taken at. */
-struct annotate_place {
+struct view_place {
     uint32_t branch;
     uint32_t file, line; /* string, number; line 0: unknown, then the address counts */
     uint32_t address;    /* index */
@@ -45,7 +45,7 @@ struct view_merge {
     size_t beside_count; /* at most VIEW_BESIDE */
     bool plain;          /* without inlined functions */
     bool want_places;
-    struct annotate_place *places; /* by branch, hottest first; with want_places */
+    struct view_place *places; /* by branch, hottest first; with want_places */
     size_t place_count, place_capacity;
     struct base_map map; /* private */
 };

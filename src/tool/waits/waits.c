@@ -214,9 +214,8 @@ static void publish_queued(struct waits *waits, struct sample_process *process, 
     waiter->queued_ns = queued;
 }
 
-/* What it has waited and was not published. The account of a thread that waits is exact. Of one that was
- * woken and is in a queue still, the time in it is not counted yet: that is made up for by the next
- * publication. */
+/* Time waited and not yet published. For a thread that was woken and is still queued the kernel has not
+ * added the queue time: the next publication corrects it. */
 static uint64_t take_waited(struct waiter *waiter)
 {
     const struct account *first = &waiter->first, *last = &waiter->last;

@@ -14,7 +14,7 @@
  *
  * What a thread that ran has waited between two looks that find it waiting is half of the place's where the
  * first finds it, half of the second's. So of a long wait no more is uncertain than two looks are apart, and
- * of short ones the places are a sample, with the amounts known. Where all CPUs are busy Tally gets its turn
+ * of short ones the places are a sample, with the amounts known. Where all CPUs are busy Tally is scheduled
  * when another thread begins to wait, and short waits behind work seem longer than they are. Time queued for
  * a CPU is "(waiting for a CPU)". What a thread did before the first look at it and after the last one is
  * not known: WIRE_LOSS_WAIT_UNSEEN is the most that can be. Where the kernel does not let look (Yama,

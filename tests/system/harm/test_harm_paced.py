@@ -20,7 +20,7 @@ MISSED, UNANSWERED = 27, 35  # doc/losses.md
 LEAST = 0.25  # of the pace alone; where each waited as long as for a tally that is gone, it would be 0.02
 
 
-class Births:
+class Creations:
     """A program that makes a thread, a child, an image or a loaded object some hundred times a second, and says how often it has."""
 
     def __init__(self, context, kind):
@@ -38,7 +38,7 @@ class Births:
             return struct.unpack("q", file.read(8))[0]
 
     def pace(self, seconds=0.5):
-        """Births in a second."""
+        """Creations in a second."""
         before = self.count()
         time.sleep(seconds)
         return (self.count() - before) / seconds
@@ -57,9 +57,9 @@ class Births:
 
 def stopped(kind, mode, how):
     def run(context):
-        """Births go on while tally is stopped, whatever it was doing, and it takes them up again. By ^Z it says so
+        """Creations go on while tally is stopped, whatever it was doing, and it takes them up again. By ^Z it says so
         before it stops. An agent waits the first time only."""
-        program = Births(context, kind)
+        program = Creations(context, kind)
         one = program.record(context, MODES[mode])
         time.sleep(0.3)
         paces = []
@@ -92,7 +92,7 @@ def recorded(creations, mode):
     def run(context):
         """Nothing is wrong with Tally, and no creation waits until it gives up, as it would for an answer that another
         was given: then a loss tells of it."""
-        program = Births(context, creations)
+        program = Creations(context, creations)
         one = program.record(context, harm.MODES[mode])
         before = program.count()
         context.check(tally.wait_for(lambda: program.count() >= before + 100), f"{program.count() - before} creations of 100")
@@ -103,7 +103,7 @@ def recorded(creations, mode):
         profile = tally.Profile(context, context.path("profile"))
         losses = profile.losses()
         context.equal((losses.get(UNANSWERED, 0), losses.get(MISSED, 0)), (0, 0), f"creations that were not answered, processes that were missed ({ended.text()}; {profile.meta().get('calls_notice')})")
-    run.__name__ = f"births_recorded_{creations}_{mode.replace('+', '_')}"
+    run.__name__ = f"creations_recorded_{creations}_{mode.replace('+', '_')}"
     return run
 
 
@@ -141,7 +141,7 @@ class Terminal:
 def terminal_that_is_stopped(context):
     """Ctrl-S, or a connection that stands: the status line waits, and the program's creations do not."""
     for mode in ("heap", "calls"):
-        program = Births(context, "exec")
+        program = Creations(context, "exec")
         command = [context.tally, "record", *MODES[mode], "-o", context.path("profile"), "-p", str(program.pid)]
         terminal = Terminal(command)
         context.check(tally.wait_for(lambda: harm.ours(program.pid)), "tally did not begin")
@@ -170,8 +170,8 @@ def pidfds(pid):
         return 0
 
 
-def born_as(context, number):
-    """A process of that number, or None: others are born, too."""
+def created_as(context, number):
+    """A process of that number, or None: others are created, too."""
     for _ in range(20):
         with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as last:
             last.write(str(number - 1))
@@ -193,7 +193,7 @@ def replaced_while_attaching(context, mode):
     early = not harm.inside(second.pid)
     second.kill()
     second.communicate()
-    other = born_as(context, second.pid) if early else None
+    other = created_as(context, second.pid) if early else None
     one.send_signal(signal.SIGCONT)
     if other:
         one.communicate(timeout=60)

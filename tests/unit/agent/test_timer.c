@@ -299,7 +299,7 @@ static void test_blocked(void **state)
     assert_true(figures().count > count);
 }
 
-/* A thread that is born with the signal blocked has a timer that rests. */
+/* A thread that is created with the signal blocked has a timer that rests. */
 static void *look_at_timer(void *state)
 {
     *(uint32_t *)state = own_timer()->state;
@@ -368,7 +368,7 @@ static void test_ignored(void **state)
     assert_int_equal(handler_now(), (uint64_t)SIG_IGN);
 }
 
-/* By a system call of its own, as Go's run time: found when a thread is born, and left as it is. */
+/* By a system call of its own, as Go's run time: found when a thread is created, and left as it is. */
 static void test_taken_unseen(void **state)
 {
     (void)state;
@@ -628,7 +628,7 @@ static void check_inherits(enum wire_agent_timing timing, uint32_t signal, uint6
     assert_int_equal(child->timer_signal, signal);
 }
 
-/* The parent's timers have moved, ended or begun since it was born. */
+/* The parent's timers have moved, ended or begun since it was created. */
 static void test_inherits(void **state)
 {
     rig.process->timing = WIRE_AGENT_CLAIMED;

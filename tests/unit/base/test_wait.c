@@ -105,9 +105,9 @@ static void check_events(void)
     ptrace(PTRACE_CONT, child, 0, 0);
     status = next(child, __WALL);
     assert_true(WIFSTOPPED(status) && status >> 8 == (SIGTRAP | PTRACE_EVENT_FORK << 8));
-    unsigned long born = 0;
-    assert_int_equal(ptrace(PTRACE_GETEVENTMSG, child, 0, &born), 0);
-    kill((pid_t)born, SIGKILL);
+    unsigned long created = 0;
+    assert_int_equal(ptrace(PTRACE_GETEVENTMSG, child, 0, &created), 0);
+    kill((pid_t)created, SIGKILL);
     kill(child, SIGKILL);
     while (base_wait(-1, NULL, __WALL) > 0)
         ;

@@ -1,4 +1,4 @@
-/* Hooks and doorbells whose places somebody else has changed: which make way, what is reported of it, and
+/* Hooks and doorbells whose places somebody else has changed: which are removed, what is reported of it, and
  * what stays for good. The text is an array of the test's, changed by a helper of the test's; the clock is
  * the test's too. */
 #include <setjmp.h>

@@ -30,7 +30,7 @@ static void compare(const uint8_t *bytes)
     if (!code_quick_decode(bytes, CODE_QUICK_BYTES, 0x401000, &quick))
         return;
     known++;
-    bool valid = code_quick_not(bytes, CODE_QUICK_BYTES, 0x401000, &slow);
+    bool valid = code_instruction_decode_zydis(bytes, CODE_QUICK_BYTES, 0x401000, &slow);
     if (!valid || !same(&quick, &slow))
         fail_msg("%02x %02x %02x %02x %02x: %s", bytes[0], bytes[1], bytes[2], bytes[3], bytes[4],
                  valid ? "another answer" : "no instruction");

@@ -1,7 +1,7 @@
 /* Against the processor: a program is run step by step, and every step of its own code must be one that the
  * survey allows for.
  *
- *     test_step STEPS PROGRAM [ARGUMENT...]
+ *     test_code step STEPS PROGRAM [ARGUMENT...]
  *
  * - Where control is, an instruction begins, and it goes on to the next one or to the target that decoding
  * said.

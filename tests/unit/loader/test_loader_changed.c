@@ -23,7 +23,7 @@
 #include <cmocka.h>
 
 #include "loader.h"
-#include "loader_ledger.h"
+#include "loader_layout.h"
 #include "trace_child.h"
 #include "wire_agent_control.h"
 
@@ -97,7 +97,7 @@ static void change_text(const struct tally *tally, uint64_t address, uint8_t *by
 
 /* Behind a breakpoint the bytes are the file's again, and of other functions none change; a hook that must
  * stay, stays. */
-static void test_hooks_make_way_for_breakpoints(void **state)
+static void test_hooks_are_removed_for_breakpoints(void **state)
 {
     (void)state;
     for (int stays = 0; stays < 2; stays++) {
@@ -433,7 +433,7 @@ int main(int argc, char **argv)
     loader_test_target_count = argc - 3;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_others_made_of_a_hook_keeps_our_memory),
-        cmocka_unit_test(test_hooks_make_way_for_breakpoints),
+        cmocka_unit_test(test_hooks_are_removed_for_breakpoints),
         cmocka_unit_test(test_tally_may_die_at_any_moment),
         cmocka_unit_test(test_what_a_program_forbids_is_said),
         cmocka_unit_test(test_forbidding_writable_code_is_no_hindrance),

@@ -1,7 +1,7 @@
 /* Single functions: found by name, checked, and hooked in this very process, where they must answer as
  * before.
  *
- *     test_function FIXTURE (fixture_wrap.S) STATIC (fixture_own.S) */
+ *     test_loader loader_function FIXTURE (fixture_wrap.S) STATIC (fixture_own.S) */
 #include <dlfcn.h>
 #include <link.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* Stubs of linkage tables: found in programs that are linked in four ways, by what they jump through; and
  * none where there are none.
  *
- *     test_linkage LAZY NOW IBT NOPLT (tests/programs/calls_linkage.c) */
+ *     test_plan plan_linkage LAZY NOW IBT NOPLT (tests/programs/calls_linkage.c) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* test_plan_slots.c - names of slots, in made-up images, damaged ones too, and in a real library, whose slots
  * ld.so has filled in this process: the name must be that of the function found there.
  *
- *     test_slots LIBRARY... */
+ *     test_plan plan_slots LIBRARY... */
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>

@@ -1,6 +1,6 @@
 /* test_slab_frame.c - what slab_frame says, held against the program without a slab.
  *
- *     test_frame LIBRARY...        (each with fixture_run, or forms_run)
+ *     test_slab slab_frame LIBRARY...        (each with fixture_run, or forms_run)
  *
  * The oracle: the same library runs twice in children that are stepped instruction by instruction, once as it
  * is and once patched. Of each step (pc, rsp) is noted; of a step in the slab what slab_frame makes of it.

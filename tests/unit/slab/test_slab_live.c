@@ -2,7 +2,7 @@
  * must compute what it computed before, every function's calls must add up to what it counted itself, and
  * undoing gives the text back.
  *
- *     test_live LIBRARY...
+ *     test_slab slab_live LIBRARY...
  *
  * A function's calls: its direct sites' counters, and its hook's; a call through the linkage table or a moved
  * indirect one is seen by both, so slots and unknown callees are left to the hook. */

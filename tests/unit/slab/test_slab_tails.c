@@ -1,7 +1,7 @@
 /* test_slab_tails.c - tail jumps to functions with hooks: each arrival must be recorded for the jump it
  * came by, as the library itself counts it (fixture_tails.c).
  *
- *     test_tails LIBRARY... */
+ *     test_slab slab_tails LIBRARY... */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* Which sites guess, and which callees: by what a block says that they have called. The library is a real
  * one, planned from its file, and its stubs are made where nobody goes through them.
  *
- *     test_collect_calls_guess FIXTURE TAILS */
+ *     test_space space_guess FIXTURE TAILS */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  * in this process; what was counted is written into a block by hand. Every edge is checked, and no other may
  * be there.
  *
- *     test_collect_calls_read FIXTURE TAILS */
+ *     test_space space_read FIXTURE TAILS */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

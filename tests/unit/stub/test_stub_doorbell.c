@@ -1,7 +1,7 @@
 /* test_stub_doorbell.c - the doorbell: its bytes, and what it does to threads that notify while a partner
  * process answers, does not answer, or is gone; at last in this machine's own ld.so.
  *
- *     test_bell LIBRARY      (something to dlopen) */
+ *     test_stub_doorbell LIBRARY      (something to dlopen) */
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>

@@ -1,8 +1,8 @@
 /* trace_child.h - processes that live tests stop, patch and inject into: forked from the test, they check
  * themselves.
  *
- * A child runs one function, which says child_ready() when it may be stopped and changed and returns 0 if
- * nothing was wrong. */
+ * A child runs one function, which says trace_child_ready() when it may be stopped and changed and returns 0
+ * if nothing was wrong. */
 #ifndef TRACE_CHILD_H
 #define TRACE_CHILD_H
 

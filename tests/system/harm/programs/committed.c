@@ -110,7 +110,7 @@ static int child(int wait, int tell)
     return write(tell, &sum, sizeof sum) == sizeof sum ? 0 : 1;
 }
 
-/* A child that is born before, and works while all is taken. */
+/* A child that is created before, and works while all is taken. */
 static int once(void)
 {
     int go[2], said[2], status = -1;
@@ -118,18 +118,18 @@ static int once(void)
     if (pipe(go) || pipe(said))
         return 4;
     fflush(stdout);
-    pid_t born = fork();
-    if (born == 0) {
+    pid_t created = fork();
+    if (created == 0) {
         close(go[1]); /* it ends with its parent */
         _exit(child(go[0], said[1]));
     }
     sum = with_threads();
     take_all();
-    if (born < 0 || write(go[1], "", 1) != 1 || read(said[0], &childs, sizeof childs) != sizeof childs)
+    if (created < 0 || write(go[1], "", 1) != 1 || read(said[0], &childs, sizeof childs) != sizeof childs)
         childs = 0;
     give_all();
-    if (born > 0)
-        waitpid(born, &status, 0);
+    if (created > 0)
+        waitpid(created, &status, 0);
     close(go[0]), close(go[1]), close(said[0]), close(said[1]);
     printf("%lu, child %lu status %d\n", sum, childs, status);
     fflush(stdout);

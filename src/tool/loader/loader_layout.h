@@ -1,11 +1,11 @@
-/* loader_ledger.h - the structures in a process that list what of the agent is mapped there. Private to
+/* loader_layout.h - the structures in a process that list what of the agent is mapped there. Private to
  * loader*.c.
  *
  * They are read back from memory that the process may have written, so they are not trusted: every address
  * is checked against the mappings, and the worst that wrong values can do is that the process's own text
  * is written. Context: any. */
-#ifndef LOADER_LEDGER_H
-#define LOADER_LEDGER_H
+#ifndef LOADER_LAYOUT_H
+#define LOADER_LAYOUT_H
 
 #include <stdint.h>
 
