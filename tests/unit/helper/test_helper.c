@@ -525,6 +525,43 @@ static void every_request_fails_once(void **state)
     fail_each_request(trace_child_busy, EPERM);
 }
 
+/* The text is as the changes say after each, whichever threads ran between them. */
+static void five_thousand_changes_come_and_go(void **state)
+{
+    (void)state;
+    enum { TIMES = 11, MANY = 5000, STEP = 50 };
+    static uint8_t text[64 * PAGE] = {1};
+    static const unsigned counts[] = {1, 50, TRACE_CHILD_THREADS};
+    struct trace_memory_change *changes = calloc(MANY, sizeof *changes);
+    for (size_t i = 0; i < MANY; i++) {
+        changes[i].address = (uint64_t)(uintptr_t)text + i * STEP;
+        changes[i].length = 4;
+        memcpy(changes[i].before, text + i * STEP, 4);
+        memset(changes[i].after, 7, 4);
+    }
+    for (size_t run = 0; run < sizeof counts / sizeof *counts; run++) {
+        struct trace_child child = trace_child_start(trace_child_busy, counts[run]);
+        struct helper helper;
+        struct base_error error = {0};
+        uint8_t there[4];
+        must(helper_begin(&helper, &error), &error);
+        must(helper_trace_stage(&helper, 0, changes, MANY, &error), &error);
+        for (size_t i = 0; i < TIMES; i++) {
+            const struct trace_memory_change *some = &changes[i * 457 % MANY];
+            must(stop(&helper, child.pid, NULL, &error), &error);
+            must(i % 2 == 0 ? helper_trace_apply(&helper, 0, &error) : helper_trace_undo(&helper, 0, &error),
+                 &error);
+            must(helper_trace_read(&helper, 0, some->address, there, sizeof there, &error), &error);
+            assert_memory_equal(there, i % 2 == 0 ? some->after : some->before, sizeof there);
+            must(helper_resume(&helper, NULL, &error), &error);
+            nap_us(2000);
+        }
+        helper_end(&helper);
+        assert_int_equal(trace_child_finish(&child), 0);
+    }
+    free(changes);
+}
+
 int main(void)
 {
     faults = mmap(NULL, sizeof *faults, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -539,6 +576,7 @@ int main(void)
         cmocka_unit_test(a_helper_without_messages_is_refused),
         cmocka_unit_test(every_request_fails_once),
         cmocka_unit_test(a_process_killed_while_memory_is_shared_ends_no_other),
+        cmocka_unit_test(five_thousand_changes_come_and_go),
     };
     return faults == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }

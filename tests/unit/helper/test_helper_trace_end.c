@@ -1,6 +1,5 @@
 /* What is left when tally ends at any moment, when a target does, when a ptrace request fails (the linker
- * sends the helper's here: -Wl,--wrap=ptrace), and when a thread is where code is to change. Figures at
- * the end. */
+ * sends the helper's here: -Wl,--wrap=ptrace), and when a thread is where code is to change. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -682,6 +681,72 @@ static void every_request_fails_once(void **state)
     assert_true(failed > 300);
 }
 
+/* --- many at once --- */
+
+static int start_threads(void)
+{
+    for (int i = 0; i < 2000; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, sum_up, NULL) || pthread_join(thread, NULL))
+            return 1;
+    }
+    return 17;
+}
+
+static int start_processes(void)
+{
+    for (int i = 0; i < 300; i++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(3);
+        if (waitpid(pid, &status, 0) != pid || status != 3 << 8)
+            return 1;
+    }
+    return 17;
+}
+
+static int raise_signals(void)
+{
+    signal(SIGUSR1, on_timer);
+    for (int i = 0; i < 5000; i++)
+        if (raise(SIGUSR1))
+            return 1;
+    return 17;
+}
+
+static void thousands_of_events_change_nothing(void **state)
+{
+    (void)state;
+    static int (*const functions[])(void) = {start_threads, start_processes, raise_signals};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        struct helper_session tally = helper_session_begin();
+        pid_t pid = helper_session_start(&tally, functions[i], 256);
+        tally.batch = 256;
+        while (tally.ended != pid)
+            helper_session_work(&tally, 100);
+        assert_int_equal(helper_session_wait_for(pid), 17 << 8);
+        helper_session_finish(&tally);
+    }
+}
+
+static void many_threads_are_held_again_and_again(void **state)
+{
+    (void)state;
+    for (unsigned threads = 1; threads <= 50; threads += 49) {
+        struct helper_session tally = helper_session_begin();
+        struct trace_child child = trace_child_start(trace_child_busy, threads);
+        helper_session_follow(&tally, child.pid);
+        for (int i = 0; i < 21; i++) {
+            helper_session_hold(&tally, child.pid);
+            assert_int_equal(helper_trace_release(&tally.helper, child.pid, NULL, NULL), BASE_OK);
+            helper_session_nap_us(3000);
+        }
+        helper_session_finish(&tally);
+        assert_int_equal(trace_child_finish(&child), 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (!helper_session_main(argc, argv))
@@ -701,6 +766,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(lost_privileges_are_reported),
         cmocka_unit_test(a_vfork_child_from_before_is_followed_too),
         cmocka_unit_test(every_request_fails_once),
+        cmocka_unit_test(thousands_of_events_change_nothing),
+        cmocka_unit_test(many_threads_are_held_again_and_again),
     };
     return faults == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }

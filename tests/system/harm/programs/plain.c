@@ -21,7 +21,7 @@ static void *thread_work(void *argument)
     return argument;
 }
 
-static int child_status(void)
+__attribute__((unused)) static int child_status(void)
 {
     fflush(stdout);
     pid_t child = fork();
@@ -47,7 +47,9 @@ static void work(void)
     require(pthread_create(&thread, NULL, thread_work, &block) == 0, "a thread");
     pthread_join(thread, NULL);
     require(strcmp(block, "from a thread") == 0 && fibonacci(15) == 610, "a result");
+#ifndef WITHOUT_CHILD /* QEMU's user mode deadlocks now and then in a fork after there was a thread */
     require(child_status() == 55, "the child's status");
+#endif
     free(block);
     int descriptor = open("/dev/null", O_RDONLY);
     close(descriptor);
