@@ -142,6 +142,13 @@ static uint64_t action_before(struct loader_leaving *leaving, uint32_t signal)
     return own ? before : leaving->region + offsetof(struct wire_agent_control, none);
 }
 
+static bool is_caught(const struct loader_leaving *leaving, uint32_t signal)
+{
+    const pid_t pid = leaving->access.pid;
+    struct proc_target_facts facts;
+    return proc_target_facts(pid, pid, &facts) < 0 || (facts.caught >> (signal - 1) & 1);
+}
+
 /* Only if the handler is ours, which a fork's child has too. Pending signals of a thread that blocks it
  * are dropped by this, since the default action is to ignore it. */
 static int restore_signal(struct loader_leaving *leaving, uint32_t signal)
@@ -152,6 +159,11 @@ static int restore_signal(struct loader_leaving *leaving, uint32_t signal)
     struct helper_trace_call get = {SYS_rt_sigaction, {signal, 0, found, size}, 0, "rt_sigaction"};
     struct helper_trace_call set = {SYS_rt_sigaction, {signal, before, 0, size}, 0, "rt_sigaction"};
     int result = make_calls(leaving, &get, 1);
+    if (result < 0 &&
+        !is_caught(leaving, signal)) { /* a filter forbids the call, as it forbade to set the handler */
+        base_error_clear(leaving->error);
+        return BASE_OK;
+    }
     if (result < 0)
         return result;
     if (loader_read(&leaving->access, found, &handler, sizeof handler) < 0)

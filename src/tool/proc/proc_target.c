@@ -115,6 +115,13 @@ static long status_number(const char *text, const char *key, int field)
     return value;
 }
 
+/* The hexadecimal number behind "\nKEY:"; 0 where the kernel does not report it. */
+static uint64_t status_mask(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+    return at ? strtoull(at + strlen(key), NULL, 16) : 0;
+}
+
 int proc_target_facts(pid_t pid, pid_t tid, struct proc_target_facts *facts)
 {
     char text[4096];
@@ -130,14 +137,8 @@ int proc_target_facts(pid_t pid, pid_t tid, struct proc_target_facts *facts)
     facts->user = (uid_t)status_number(text, "\nUid:", 1);
     facts->seccomp = (int)status_number(text, "\nSeccomp:", 0);
     facts->filters = (int)status_number(text, "\nSeccomp_filters:", 0);
+    facts->caught = status_mask(text, "\nSigCgt:");
     return BASE_OK;
-}
-
-/* The hexadecimal number behind "\nKEY:"; 0 where the kernel does not report it. */
-static uint64_t status_mask(const char *text, const char *key)
-{
-    const char *at = strstr(text, key);
-    return at ? strtoull(at + strlen(key), NULL, 16) : 0;
 }
 
 int proc_target_credentials(pid_t pid, struct proc_target_credentials *credentials)

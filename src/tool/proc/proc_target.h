@@ -28,8 +28,9 @@ struct proc_target_facts {
     uid_t user;    /* the effective one */
     /* When its first thread started: clock ticks since boot, as the initial PID namespace has it. */
     uint64_t started;
-    int seccomp; /* enum proc_target_seccomp */
-    int filters; /* of seccomp; 0 too where the kernel does not report it (before Linux 5.9) */
+    int seccomp;     /* enum proc_target_seccomp */
+    int filters;     /* of seccomp; 0 too where the kernel does not report it (before Linux 5.9) */
+    uint64_t caught; /* signals that have a handler: bit number - 1 */
     char name[64];
 };
 
