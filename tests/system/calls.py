@@ -156,7 +156,12 @@ def changed_text(pid):
             if "x" not in protection or not path.startswith("/") or path.startswith("/memfd:") or not os.path.exists(path):
                 continue
             memory.seek(start)
-            here = memory.read(end - start)
+            try:
+                here = memory.read(end - start)
+            except OSError:  # the program unmapped it meanwhile
+                if (start, end) in [mapping[:2] for mapping in mappings(pid)]:
+                    raise
+                continue
             with open(path, "rb") as file:
                 file.seek(offset)
                 there = file.read(end - start)

@@ -81,12 +81,12 @@ def long(function):
     return case(function)
 
 
-def cases(names, make, short=None):
-    """One case for each name: make(name) returns its function. Those that are not in `short`, where it is given, are long."""
+def cases(names, make):
+    """One case for each name: make(name) returns its function."""
     for name in names:
         function = make(name)
         function.__name__ = name
-        (case if short is None or name in short else long)(function)
+        case(function)
 
 
 def need_root():

@@ -6,7 +6,7 @@ of 200 runs with a probability of 7 % for one function, 1 % for four together. S
 MOST, while the share is below 93 %; a false interval (a fixed sampling period holds 0 to 60 %) never gets there.
 
 `make check` has 40 runs of each, which tell a false interval from a true one and no more: at least 80 % of all, 70 % of one function. A
-perfect interval fails that once in 20,000 times; one that holds the truth in 60 % passes it once in 120.
+perfect interval of one function fails that once in 7,700 times; one that holds the truth in 60 % passes it once in 165.
 """
 import concurrent.futures
 import os

@@ -36,10 +36,6 @@ RUNS = {
 }
 
 
-SHORT = [name for name in RUNS if name not in ("recursion_200", "recursion_mutual", "recursion_static", "signal_handler", "alternate_signal_stack", "plt",
-                                                 "stack_of_8_kb", "shares")]
-
-
 RUNS_OF_FAMILIES = 4 if tap.LONG else 2
 
 
@@ -58,7 +54,7 @@ def make(name):
     return function
 
 
-tap.cases(RUNS, make, SHORT)
+tap.cases(RUNS, make)
 
 
 def make_growing(kilobytes):
@@ -77,7 +73,7 @@ def make_growing(kilobytes):
 for size in (24, 48):
     growing = make_growing(size)
     growing.__name__ = f"stack_of_{size}_kb"
-    (tap.long if size == 48 else tap.case)(growing)
+    tap.case(growing)
 
 
 @tap.case
@@ -136,7 +132,7 @@ def address_reused_by_another_library(context):
         context.check(abs(share - spent / whole) < 0.09, f"{function}: share {share:.3f}, truth {spent / whole:.3f}")
 
 
-@tap.long
+@tap.case
 def threads_1000(context):
     """A thousand threads: nearly all were seen, and their stacks are right."""
     path = context.program("threads")

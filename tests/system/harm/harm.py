@@ -208,7 +208,7 @@ def record_command(row, context, mode, name, pid, *more):
 
 def look(row, context, mode, name, result):
     """The row's own check of a profile."""
-    if row.check and os.path.exists(context.path(name)):
+    if row.check and context.check(os.path.exists(context.path(name)), f"no profile was written in mode {mode} ({result.text()})"):
         row.check(context, tally.Profile(context, context.path(name)), mode, result)
 
 

@@ -126,8 +126,7 @@ def turns(number):
     if harm.LONG:
         return [(mode, error) for mode in MODES for error in ERRORS]
     modes = list(MODES)
-    error = ERRORS[number % 2]
-    return [(modes[(number + error % 2 * 3) % len(modes)], error)]
+    return [(modes[number % len(modes)], ERRORS[number // len(modes) % len(ERRORS)])]
 
 
 def case(way, name, run):
