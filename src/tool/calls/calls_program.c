@@ -6,21 +6,25 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base_read.h"
 #include "helper_trace.h"
 #include "proc_target.h"
 #include "proc_translator.h"
 #include "space_imports.h"
 #include "wire_loss.h"
 
+enum { ENVIRONMENT_MOST = 1 << 16 }; /* bytes that are looked at */
+
 static bool is_in_environment(pid_t pid, const char *text)
 {
-    char path[64], bytes[1 << 16];
+    struct base_text environment = {0};
+    char path[64];
     snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    FILE *file = fopen(path, "re");
-    size_t size = file ? fread(bytes, 1, sizeof bytes, file) : 0;
-    if (file)
-        fclose(file);
-    return memmem(bytes, size, text, strlen(text)) != NULL;
+    base_read_file(path, ENVIRONMENT_MOST, &environment);
+    bool found =
+        environment.length && memmem(environment.data, environment.length, text, strlen(text)) != NULL;
+    base_text_free(&environment);
+    return found;
 }
 
 /* A leak checker reads its process's threads by ptrace when the program ends, and fails under another

@@ -115,7 +115,6 @@ int import_pprof_samples(struct import_pprof *pprof, struct import_proto whole, 
 /* import_pprof_notes.c */
 /* Comments of others are for people: they go where notes are. */
 void import_pprof_comments(struct import_pprof *pprof, struct import_proto whole, bool take);
-void import_pprof_note_left_out(struct import_pprof *pprof);
 void import_pprof_describe(struct import_pprof *pprof);
 
 #endif

@@ -89,7 +89,7 @@ void import_pprof_comments(struct import_pprof *pprof, struct import_proto whole
     }
 }
 
-void import_pprof_note_left_out(struct import_pprof *pprof)
+static void note_left_out(struct import_pprof *pprof)
 {
     struct base_text text = {0};
     for (size_t i = 0; i < pprof->unknown_count; i++)
@@ -132,5 +132,5 @@ void import_pprof_describe(struct import_pprof *pprof)
     if (time && pprof->period > 0 && profile_counter_named(profile, "time.cpu"))
         profile_set_metaf(profile, "rate_hz", "%.6g", 1e9 / ((double)pprof->period * (double)period.scale));
     import_images_tell(&pprof->images);
-    import_pprof_note_left_out(pprof);
+    note_left_out(pprof);
 }

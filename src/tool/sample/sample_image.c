@@ -187,7 +187,8 @@ static void open_elf(struct sample_images *images, struct sample_image *image, p
     image->root = vdso || images->replayed ? -1 : open_other_root(pid);
 }
 
-struct elf_image *sample_image_reopen(const struct sample_image *image)
+/* The file of an image that is not open, as far as it is still at its path; the caller closes it. NULL: it is not. */
+static struct elf_image *reopen_file(const struct sample_image *image)
 {
     struct sample_image own = *image;
     own.elf = NULL;
@@ -202,7 +203,7 @@ struct elf_image *sample_image_reopen(const struct sample_image *image)
 void sample_image_visit(const struct sample_image *image,
                         void (*visit)(void *context, const struct elf_image *elf), void *context)
 {
-    struct elf_image *own = image->elf ? NULL : sample_image_reopen(image);
+    struct elf_image *own = image->elf ? NULL : reopen_file(image);
     if (image->elf || own)
         visit(context, image->elf ? image->elf : own);
     if (own)

@@ -69,10 +69,6 @@ uint32_t sample_images_find(struct sample_images *images, const struct sample_im
 struct sample_image *sample_images_open(struct sample_images *images, uint32_t index, pid_t pid,
                                         uint64_t start, uint64_t end);
 
-/* The file of an image that is not open, as far as it is still at its path; the caller closes it. NULL: it
- * is not. */
-struct elf_image *sample_image_reopen(const struct sample_image *image);
-
 /* Calls visit(context, elf) with the image's file, which is opened for that if it is not open and is still
  * where it was; else not at all. */
 void sample_image_visit(const struct sample_image *image,

@@ -1,6 +1,5 @@
 #include "sample_process.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,13 +8,18 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "base_quote.h"
+#include "base_read.h"
 #include "base_search.h"
 #include "base_text.h"
 #include "proc_maps.h"
 #include "proc_target.h"
 #include "wire_loss.h"
 
-enum { NAME_SIZE = 64 }; /* those of kernel threads are longest */
+enum {
+    NAME_SIZE = 64,         /* those of kernel threads are longest */
+    COMMAND_MOST = 1 << 16, /* bytes of a command line that are read */
+};
 
 void sample_processes_init(struct sample_processes *processes, struct sample_images *images,
                            uint64_t start_ns)
@@ -48,35 +52,11 @@ void sample_processes_free(struct sample_processes *processes)
 /* Its words, each with a zero byte behind it. */
 static void read_command(const struct sample_processes *processes, pid_t pid, struct base_text *text)
 {
-    char path[64], bytes[4096];
+    char path[64];
     if (processes->replayed)
         return;
     snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    ssize_t got;
-    while ((got = read(fd, bytes, sizeof bytes)) > 0 && text->length < 1 << 16)
-        base_text_add_bytes(text, bytes, (size_t)got);
-    close(fd);
-}
-
-/* Zero bytes between words become spaces; words with anything but plain characters are quoted. */
-static void add_word(struct base_text *line, const char *word)
-{
-    bool plain = *word;
-    for (const char *at = word; *at; at++)
-        plain = plain && (isalnum((unsigned char)*at) || strchr("_-./=:,+@%^", *at));
-    if (line->length)
-        base_text_add(line, " ");
-    if (plain) {
-        base_text_add(line, word);
-        return;
-    }
-    base_text_add(line, "'");
-    for (const char *at = word; *at; at++)
-        base_text_add(line, *at == '\'' ? "'\\''" : (char[]){*at, 0});
-    base_text_add(line, "'");
+    base_read_file(path, COMMAND_MOST, text);
 }
 
 static void describe_process(struct sample_processes *processes, struct sample_process *process,
@@ -88,7 +68,7 @@ static void describe_process(struct sample_processes *processes, struct sample_p
     char now[NAME_SIZE] = "";
     read_command(processes, process->pid, &words);
     for (size_t at = 0; at < words.length; at += strlen(words.data + at) + 1)
-        add_word(&line, words.data + at);
+        base_quote_word(&line, words.data + at);
     if (!name && !processes->replayed)
         proc_target_name(process->pid, process->pid, now, sizeof now);
     value.name = profile_string(profile, name ? name : now);

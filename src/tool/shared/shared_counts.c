@@ -1,7 +1,8 @@
 #include "shared_counts.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "base_array.h"
 
 static const struct {
     const char *name, *unit;
@@ -41,20 +42,6 @@ void shared_counts_published_free(struct shared_counts_published *published)
 {
     free(published->cells);
     *published = (struct shared_counts_published){0};
-}
-
-static bool make_room(struct shared_counts_published *published, size_t cells)
-{
-    if (cells <= published->cell_count)
-        return true;
-    void *more = realloc(published->cells, cells * sizeof *published->cells);
-    if (!more)
-        return false;
-    published->cells = more;
-    memset(published->cells + published->cell_count, 0,
-           (cells - published->cell_count) * sizeof *published->cells);
-    published->cell_count = cells;
-    return true;
 }
 
 /* Is it one of events? */
@@ -121,7 +108,8 @@ int shared_counts_publish(struct shared_counts *counts, struct shared_nodes *nod
         wanted |= counts->counters[i] != 0;
     if (!wanted)
         return BASE_OK;
-    if (!make_room(published, (size_t)tree->cell_count + 1) || !shared_nodes_begin(nodes))
+    if (!base_array_extend(published->cells, published->cell_count, (size_t)tree->cell_count + 1) ||
+        !shared_nodes_begin(nodes))
         return base_fail(error, BASE_ENOMEM, "out of memory for what the agent counted");
     for (uint32_t i = 1; i <= tree->cell_count; i++)
         if (tree->cells[i].count)

@@ -77,13 +77,7 @@ static bool room_for(struct shared_descriptors_published *published, size_t coun
     if (count <= published->known_count)
         return true;
     count = count < 2 * published->known_count ? 2 * published->known_count : count;
-    struct shared_descriptors_known *more = realloc(published->known, count * sizeof *more);
-    if (!more)
-        return false;
-    memset(more + published->known_count, 0, (count - published->known_count) * sizeof *more);
-    published->known = more;
-    published->known_count = count;
-    return true;
+    return base_array_extend(published->known, published->known_count, count);
 }
 
 /* --- what is open at the start --- */
@@ -471,26 +465,14 @@ static void publish_cells(struct publication *publication)
     }
 }
 
-static bool grow_figures(int64_t **figures, size_t from, size_t to)
-{
-    int64_t *more = realloc(*figures, to * sizeof *more);
-    if (!more)
-        return false;
-    memset(more + from, 0, (to - from) * sizeof *more);
-    *figures = more;
-    return true;
-}
-
 static bool make_room(struct publication *publication)
 {
     struct shared_descriptors_published *published = publication->published;
     size_t cells = (size_t)publication->nodes->tree->cell_count + 1;
-    if (cells > published->cell_count) {
-        if (!grow_figures(&published->used, published->cell_count, cells) ||
-            !grow_figures(&published->live, published->cell_count, cells))
-            return false;
-        published->cell_count = cells;
-    }
+    size_t used_count = published->cell_count;
+    if (!base_array_extend(published->used, used_count, cells) ||
+        !base_array_extend(published->live, published->cell_count, cells))
+        return false;
     publication->live = calloc(cells, sizeof *publication->live);
     return publication->live && shared_nodes_begin(publication->nodes);
 }

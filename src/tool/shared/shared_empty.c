@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "base_array.h"
 #include "proc_target.h"
 #include "wire_agent_empty.h"
 #include "wire_loss.h"
@@ -155,19 +155,6 @@ void shared_empty_look(const struct shared_empty *empty, const struct shared_fil
 
 /* --- publication --- */
 
-static bool make_room(struct shared_empty_published *published, size_t cells)
-{
-    if (cells <= published->count)
-        return true;
-    int64_t *more = realloc(published->published, cells * sizeof *more);
-    if (!more)
-        return false;
-    memset(more + published->count, 0, (cells - published->count) * sizeof *more);
-    published->published = more;
-    published->count = cells;
-    return true;
-}
-
 static int64_t empty_figure(const struct wire_agent_cell *cell, uint64_t live)
 {
     uint64_t sum;
@@ -182,7 +169,8 @@ int shared_empty_publish(const struct shared_empty *empty, struct shared_nodes *
     const struct shared_tree *tree = nodes->tree;
     if (!empty->counter)
         return BASE_OK;
-    if (!make_room(published, (size_t)tree->cell_count + 1) || !shared_nodes_begin(nodes))
+    if (!base_array_extend(published->published, published->count, (size_t)tree->cell_count + 1) ||
+        !shared_nodes_begin(nodes))
         return base_fail(error, BASE_ENOMEM, "out of memory for what the agent counted");
     for (uint32_t i = 1; i <= tree->cell_count; i++) {
         int64_t now =

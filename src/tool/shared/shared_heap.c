@@ -1,8 +1,8 @@
 #include "shared_heap.h"
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "base_array.h"
 #include "base_map.h"
 #include "wire_loss.h"
 
@@ -284,14 +284,8 @@ static bool make_room(struct publication *publication)
 {
     struct shared_heap_published *published = publication->published;
     size_t cells = (size_t)publication->tree->cell_count + 1;
-    if (cells > published->cell_count) {
-        struct shared_heap_cell *more = realloc(published->cells, cells * sizeof *more);
-        if (!more)
-            return false;
-        memset(more + published->cell_count, 0, (cells - published->cell_count) * sizeof *more);
-        published->cells = more;
-        published->cell_count = cells;
-    }
+    if (!base_array_extend(published->cells, published->cell_count, cells))
+        return false;
     publication->peak_sums = publication->of.final ? calloc(cells, sizeof *publication->peak_sums) : NULL;
     return shared_nodes_begin(&publication->nodes) && (publication->peak_sums || !publication->of.final);
 }

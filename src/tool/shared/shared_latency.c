@@ -1,8 +1,8 @@
 #include "shared_latency.h"
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "base_array.h"
 #include "profile_latency.h"
 
 struct shared_latency_item {
@@ -14,19 +14,6 @@ void shared_latency_published_free(struct shared_latency_published *published)
 {
     free(published->items);
     *published = (struct shared_latency_published){0};
-}
-
-static bool make_room(struct shared_latency_published *published, size_t count)
-{
-    if (count <= published->count)
-        return true;
-    struct shared_latency_item *more = realloc(published->items, count * sizeof *more);
-    if (!more)
-        return false;
-    memset(more + published->count, 0, (count - published->count) * sizeof *more);
-    published->items = more;
-    published->count = count;
-    return true;
 }
 
 /* Each clock is read apart, and ticks are a little longer or shorter than was thought at first. */
@@ -61,7 +48,7 @@ int shared_latency_publish(struct shared_nodes *nodes, struct shared_latency_pub
                            uint32_t process, double ns_of_tick, struct base_error *error)
 {
     const struct shared_tree *tree = nodes->tree;
-    bool good = make_room(published, (size_t)tree->latency_count + 1);
+    bool good = base_array_extend(published->items, published->count, (size_t)tree->latency_count + 1);
     for (uint32_t i = 1; good && i <= tree->latency_count; i++) {
         const struct wire_agent_latency *it = &tree->latencies[i];
         if (!it->least || ~it->least > it->most || it->most > INT64_MAX)

@@ -7,7 +7,8 @@
 
 #include "proc_target.h"
 
-pid_t shared_proc_of_thread(pid_t tid)
+/* 0: it is gone. */
+static pid_t process_of_thread(pid_t tid)
 {
     char path[64], line[256];
     pid_t pid = 0;
@@ -86,7 +87,7 @@ pid_t shared_proc_outside(struct shared_file *file, pid_t first, uint32_t *numbe
     pid_t inside = (pid_t)*number;
     file->nested |= inside == 1;
     if (!file->nested)
-        return first ? shared_proc_of_thread(inside) : inside;
+        return first ? process_of_thread(inside) : inside;
     pid_t found = find_process(file, first, inside);
     if (found && !first)
         *number = (uint32_t)found;

@@ -8,9 +8,6 @@
 
 #include "shared_file.h"
 
-/* The process that a thread belongs to; 0: it is gone. */
-pid_t shared_proc_of_thread(pid_t tid);
-
 /* What a thread of process `pid` knows itself as, in its own PID namespace; 0: it is gone. Source: NSpid,
  * proc_pid_status(5). */
 pid_t shared_proc_inside(pid_t pid, pid_t tid);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base_array.h"
@@ -217,24 +216,12 @@ static bool add_entries(void *context, uint64_t at, const uint64_t *words, size_
     return true;
 }
 
-static bool make_room(struct slab_counts *counts, uint32_t word_end)
-{
-    if (counts->word_count >= word_end)
-        return true;
-    uint64_t *grown = realloc(counts->words, word_end * sizeof *grown);
-    if (!grown)
-        return false;
-    memset(grown + counts->word_count, 0, (word_end - counts->word_count) * sizeof *grown);
-    counts->words = grown;
-    counts->word_count = word_end;
-    return true;
-}
-
 int slab_counts_add(struct slab_counts *counts, const struct slab_block *block, uint32_t word_end,
                     const struct slab_hook_range *hooks, size_t hook_ranges, struct base_error *error)
 {
     struct reading reading = {.counts = counts, .hooks = hooks, .hook_ranges = hook_ranges};
-    bool room = make_room(counts, word_end) && visit_pieces(block, 0, 8ull * word_end, add_words, &reading);
+    bool room = base_array_extend(counts->words, counts->word_count, word_end) &&
+                visit_pieces(block, 0, 8ull * word_end, add_words, &reading);
     for (unsigned i = block->first_table; i < block->tables && room && hook_ranges; i++) {
         uint64_t entries = table_at(i) + sizeof(struct stub_table);
         struct table_reading table = {.counts = counts, .first = entries, .word_end = word_end};

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base_array.h"
 #include "base_pool.h"
 #include "base_search.h"
 #include "base_stack.h"
@@ -336,16 +337,7 @@ static int list_names(struct space_image *image, const struct elf_image *elf)
 
 static bool reserve_index(struct space_images *set, uint32_t index)
 {
-    if (index < set->capacity)
-        return true;
-    size_t capacity = (index + 1u) * 2u;
-    struct space_image **grown = realloc(set->items, capacity * sizeof(*grown));
-    if (!grown)
-        return false;
-    memset(grown + set->capacity, 0, (capacity - set->capacity) * sizeof(*grown));
-    set->items = grown;
-    set->capacity = capacity;
-    return true;
+    return index < set->capacity || base_array_extend(set->items, set->capacity, (index + 1u) * 2u);
 }
 
 /* NULL: out of memory. Changes nothing that the preparation of other images uses. */
