@@ -87,7 +87,7 @@ def with_overhead(context):
 
 @tap.case
 def names_that_nothing_has(context):
-    """Told with file and line, and counted; what else is named counts."""
+    """Reported with file and line, and counted; what else is named counts."""
     path = names(context, NAMES + "nobody_has_it = malloc\nshop_alloc@libnone.so* = free\n")
     profile = tally.recorded(context, [context.program("pool_truth")], ["--no-time", "--heap", "--alloc-functions", path])
     context.equal(profile.rows(ABSENT), [(2,)], "names that nothing has")

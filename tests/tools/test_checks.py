@@ -24,7 +24,7 @@ GOOD = {
     "src/safe/arch/aarch64/host.c": "\n",
     "src/tool/base/base_text.h": "\n",
     "src/tool/base/base_more.h": '#include "base_text.h"\n',
-    # What would be a circle but for one file: it names a function, a tag and a member of another file in a comment.
+    # What would be a cycle but for one file: it names a function, a tag and a member of another file in a comment.
     "src/tool/elf/elf_image.c": "int elf_image(void)\n{\n    return 0; /* elf_maps() */\n}\n",
     "src/tool/elf/elf_build.c": "struct elf_maps {\n    int elf_third;\n};\n",
     "src/tool/elf/elf_symbol.c": "int elf_symbol(void)\n{\n    return elf_build();\n}\n",

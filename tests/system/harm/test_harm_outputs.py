@@ -14,7 +14,7 @@ def directory(context):
         pass
     os.symlink("real", context.path("link"))
     os.symlink("/proc/self/fd/1", context.path("output"))
-    os.symlink("circle", context.path("circle"))
+    os.symlink("cycle", context.path("cycle"))
 
 
 def links(context):
@@ -36,8 +36,8 @@ def links_stay(context):
             result = tally.record(context, [context.program("recursion"), "--seconds", "0.2"], name=name)
             context.equal(result.status, 0, f"status of recording to {name} ({result.text()})")
             is_profile(context, leads_to)
-    result = tally.record(context, ["true"], name="circle")
-    context.check(result.status != 0 and b"leads to no name" in result.errors, f"a circle: {result.text()}")
+    result = tally.record(context, ["true"], name="cycle")
+    context.check(result.status != 0 and b"leads to no name" in result.errors, f"a cycle: {result.text()}")
     for command in (["import", "-o", "link3", "stacks"], ["merge", "-o", "link4", "real", "absent"], ["export", "-o", "link5", "--format", "folded", "real"]):
         os.symlink("to-" + command[2], context.path(command[2]))
         with open(context.path("stacks"), "w", encoding="ascii") as file:

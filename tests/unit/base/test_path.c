@@ -1,4 +1,4 @@
-/* Links that lead somewhere, nowhere yet, in a circle, and to what has no name. */
+/* Links that lead somewhere, nowhere yet, in a cycle, and to what has no name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

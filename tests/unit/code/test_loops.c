@@ -81,7 +81,7 @@ static const struct known known[] = {
     {"a region of three with three ways in", "1 2 3;2;3;1;", "1!@1{1,2,3}<3"},
     {"what is not reached has loops of its own", "1;;3;3 4;1;", "3@1{3}<3"},
     {"nothing reached gives a loop a second way in", "1;2;1 3;;5;2;", "1@1{1,2}<2"},
-    {"a circle that nothing leads to", "1;;3;2;", "2@1{2,3}<3"},
+    {"a cycle that nothing leads to", "1;;3;2;", "2@1{2,3}<3"},
 };
 
 static void hand_drawn(void **state)
@@ -218,7 +218,7 @@ static void check_region(const struct oracle *oracle, const struct code_loops *l
     }
 }
 
-/* Without the edges that close natural loops, every circle lies in a region. */
+/* Without the edges that close natural loops, every cycle lies in a region. */
 static void check_circles(const struct oracle *oracle, const struct code_loops *loops)
 {
     struct matrix rest = oracle->matrix;

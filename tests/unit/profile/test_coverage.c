@@ -111,19 +111,19 @@ static void what_makes_no_sense_is_ignored_or_cut(void **state)
 static void a_thousand_functions_of_an_image_are_kept(void **state)
 {
     (void)state;
-    enum { TOLD = 2500 };
+    enum { LISTED = 2500 };
     struct profile *profile = new_profile();
     for (int round = 0; round < 2; round++)
-        for (uint64_t i = 0; i < TOLD; i++) {
+        for (uint64_t i = 0; i < LISTED; i++) {
             char name[32];
             snprintf(name, sizeof name, "f%d", (int)i);
             profile_set_uncovered(profile, 2, 0x1000 + i, name, round ? "second" : "first");
             if (i % 10 == 0)
                 profile_set_uncovered(profile, 3, 0x1000 + i, NULL, "third");
         }
-    assert_int_equal(profile->uncovered_count, 1 + PROFILE_UNCOVERED_MOST + TOLD / 10);
-    assert_coverage(profile, 2, PROFILE_COVERAGE_LISTED, TOLD, PROFILE_UNCOVERED_MOST);
-    assert_coverage(profile, 3, PROFILE_COVERAGE_LISTED, TOLD / 10, TOLD / 10);
+    assert_int_equal(profile->uncovered_count, 1 + PROFILE_UNCOVERED_MOST + LISTED / 10);
+    assert_coverage(profile, 2, PROFILE_COVERAGE_LISTED, LISTED, PROFILE_UNCOVERED_MOST);
+    assert_coverage(profile, 3, PROFILE_COVERAGE_LISTED, LISTED / 10, LISTED / 10);
     uint64_t next = 0x1000;
     for (size_t i = 1; i < profile->uncovered_count; i++) {
         const struct profile_uncovered *it = &profile->uncovered[i];

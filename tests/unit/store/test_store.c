@@ -715,7 +715,7 @@ static void watch(void *context, size_t done, size_t total)
     *watched = (struct watched){watched->calls + 1, done, total};
 }
 
-/* Told of every few thousand rows, and of about as many as there are. */
+/* Called every few thousand rows, with about as many as there are. */
 static void loading_is_watched(void **state)
 {
     (void)state;
