@@ -29,6 +29,7 @@ enum {
     REST_NS = 1000000,    /* and so much more each time */
     ATTEMPTS = 40,        /* 0.8 s in all, where all threads sleep */
     ATTEMPTS_AWAKE = 100, /* 5 s: a thread inside may wait for a processor, and goes on once it has one */
+    STARVED = 100,        /* attempts that do not count: the process got no processor in them */
 };
 
 static int no_memory(struct base_error *error)
@@ -231,14 +232,32 @@ static int put_unwinders_back(struct loader_leaving *leaving)
     return begin_waiting(leaving, false);
 }
 
+/* Has the process had a processor since the last call? Where its clock cannot be read it is taken to have. */
+static bool has_run(const struct loader_leaving *leaving, int64_t *ran_ns)
+{
+    clockid_t clock;
+    struct timespec time;
+    if (clock_getcpuclockid(leaving->access.pid, &clock) || clock_gettime(clock, &time))
+        return true;
+    int64_t before = *ran_ns;
+    *ran_ns = (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    return *ran_ns != before;
+}
+
 /* 1: a thread is still inside; 0: none, and none can enter. */
 static int wait_for_users(struct loader_leaving *leaving)
 {
-    bool unwinders = true;
-    int used = begin_waiting(leaving, unwinders) < 0 ? BASE_ENOMEM : 1;
-    for (int i = 0; i < (leaving->users.awake ? ATTEMPTS_AWAKE : ATTEMPTS) && used > 0; i++) {
+    bool unwinders = true, awake = false;
+    int64_t ran_ns = -1;
+    int used = begin_waiting(leaving, unwinders) < 0 ? BASE_ENOMEM : 1, starved = 0;
+    for (int i = 0; i < (awake ? ATTEMPTS_AWAKE : ATTEMPTS) && used > 0; i++) {
         int result = i ? let_run(leaving, i) : BASE_OK;
         used = result < 0 ? result : loader_users_look(&leaving->users, leaving->error);
+        awake |= leaving->users.awake;
+        if (i && leaving->users.awake && !has_run(leaving, &ran_ns) && starved < STARVED) {
+            starved++;
+            i--;
+        }
         if (used == 0 && unwinders) {
             result = put_unwinders_back(leaving);
             unwinders = false;
