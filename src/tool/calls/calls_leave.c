@@ -56,8 +56,8 @@ static void note_end(struct calls *calls)
 
 void calls_before_agent(struct calls *calls)
 {
-    note_end(calls);
     struct base_error why = {0};
+    note_end(calls);
     for (size_t i = 0; i < calls->member_count; i++) {
         struct space *space = calls->members[i].space;
         bool first = space && space->pid == calls->members[i].pid;

@@ -68,11 +68,10 @@ static void leave_process(pid_t pid, struct remains_left *left, uint64_t *began)
                          result < 0 || cleaned.bytes_left > cleaned.bytes_kept);
 }
 
-/* One that is gone meanwhile did not last long enough to tell. */
+/* True too where it is unknown (0): a loss is rather counted than not. */
 static bool began_before(pid_t pid, uint64_t ended)
 {
-    uint64_t started = proc_target_stat(pid, PROC_TARGET_STARTED);
-    return started && started < ended;
+    return proc_target_stat(pid, PROC_TARGET_STARTED) < ended;
 }
 
 /* How many there were; adds to `missed` those that began before the recording ended. */

@@ -13,8 +13,8 @@
 #include "helper_wire.h"
 #include "trace_inject.h"
 
-#define MILLISECOND  UINT64_C(1000000)
-#define IMAGE_END_NS (1000 * MILLISECOND)
+#define IMAGE_END_NS UINT64_C(1000000000)
+#define POLL_MS      50
 
 /* A request that is answered by its code alone. */
 static int request_code(struct helper *helper, enum helper_command command, pid_t pid, uint64_t first,
@@ -39,12 +39,13 @@ int helper_trace_follow(struct helper *helper, pid_t pid, struct base_error *err
     return request_code(helper, HELPER_FOLLOW, pid, 0, 0, error);
 }
 
-/* The event in the queue by which the image of the process ended; NULL: there is none. */
-static const struct trace_event *find_image_end(const struct helper *helper, pid_t pid)
+/* The first event about the process in the queue that is of one of two kinds; NULL: there is none. */
+static const struct trace_event *find_event(const struct helper *helper, pid_t pid,
+                                            enum trace_event_kind kind, enum trace_event_kind other)
 {
     for (size_t i = helper->event_first; i < helper->event_count; i++) {
         const struct trace_event *event = &helper->events[i];
-        if (event->pid == pid && (event->kind == TRACE_EXEC || event->kind == TRACE_END))
+        if (event->pid == pid && (event->kind == kind || event->kind == other))
             return event;
     }
     return NULL;
@@ -53,12 +54,12 @@ static const struct trace_event *find_image_end(const struct helper *helper, pid
 bool helper_trace_runs_another(struct helper *helper, pid_t pid)
 {
     /* The threads of the old image end a moment before the new one begins. */
-    const uint64_t began = base_clock_now();
+    const uint64_t until = base_clock_now() + IMAGE_END_NS;
     const struct trace_event *end;
-    while (!(end = find_image_end(helper, pid)) && base_clock_now() - began < IMAGE_END_NS) {
+    while (!(end = find_event(helper, pid, TRACE_EXEC, TRACE_END)) && base_clock_now() < until) {
         struct pollfd socket = {.fd = helper->socket, .events = POLLIN};
         struct helper_reply reply;
-        if (poll(&socket, 1, IMAGE_END_NS / MILLISECOND) <= 0)
+        if (poll(&socket, 1, POLL_MS) <= 0)
             continue;
         if (helper_request_receive(helper, &reply, NULL) < 0)
             return false;
@@ -143,28 +144,17 @@ int helper_trace_hold(struct helper *helper, pid_t pid, struct helper_stopped *r
     int code = helper_request_values(helper, &message, NULL, error);
     if (code < 0)
         return code;
-    if (find_image_end(helper, pid))
+    if (find_event(helper, pid, TRACE_EXEC, TRACE_END))
         return base_fail(error, BASE_ENOTFOUND, "process %d runs another image, or has ended", pid);
     helper_request_stopped(&message, result);
     return code;
-}
-
-/* A new process or image is held until whoever reads the event releases it. */
-static bool is_held_for_event(const struct helper *helper, pid_t pid)
-{
-    for (size_t i = helper->event_first; i < helper->event_count; i++) {
-        const struct trace_event *event = &helper->events[i];
-        if (event->pid == pid && (event->kind == TRACE_FORK || event->kind == TRACE_EXEC))
-            return true;
-    }
-    return false;
 }
 
 int helper_trace_release(struct helper *helper, pid_t pid, struct helper_stopped *result,
                          struct base_error *error)
 {
     struct helper_message message = {.code = HELPER_RELEASE, .pid = pid};
-    if (is_held_for_event(helper, pid)) {
+    if (find_event(helper, pid, TRACE_FORK, TRACE_EXEC)) { /* it is held for whoever reads that event */
         helper_request_stopped(&message, result);
         return BASE_OK;
     }

@@ -133,6 +133,7 @@ int helper_trace_clear_gs(struct helper *helper, pid_t pid, uint64_t offset,
  * queue. A thread that was found only now is reported as FOUND. */
 int helper_trace_hold(struct helper *helper, pid_t pid, struct helper_stopped *result,
                       struct base_error *error);
+/* Resumes it; but a new process or image whose event was not read yet stays held for who reads it. */
 int helper_trace_release(struct helper *helper, pid_t pid, struct helper_stopped *result,
                          struct base_error *error);
 

@@ -143,11 +143,12 @@ static uint64_t action_before(struct loader_leaving *leaving, uint32_t signal)
     return own ? before : leaving->region + offsetof(struct wire_agent_control, none);
 }
 
-static bool is_caught(const struct loader_leaving *leaving, uint32_t signal)
+/* /proc does not show it of a first thread that has ended. */
+static bool may_have_handler(pid_t pid, uint32_t signal)
 {
-    const pid_t pid = leaving->access.pid;
     struct proc_target_facts facts;
-    return proc_target_facts(pid, pid, &facts) < 0 || (facts.caught >> (signal - 1) & 1);
+    return proc_target_facts(pid, pid, &facts) < 0 || facts.state == 'Z' || facts.state == 'X' ||
+           (facts.caught >> (signal - 1) & 1);
 }
 
 /* Only if the handler is ours, which a fork's child has too. Pending signals of a thread that blocks it
@@ -160,8 +161,8 @@ static int restore_signal(struct loader_leaving *leaving, uint32_t signal)
     struct helper_trace_call get = {SYS_rt_sigaction, {signal, 0, found, size}, 0, "rt_sigaction"};
     struct helper_trace_call set = {SYS_rt_sigaction, {signal, before, 0, size}, 0, "rt_sigaction"};
     int result = make_calls(leaving, &get, 1);
-    if (result < 0 &&
-        !is_caught(leaving, signal)) { /* a filter forbids the call, as it forbade to set the handler */
+    /* A filter that forbids the call has forbidden to set the handler, too. */
+    if (result < 0 && !may_have_handler(leaving->access.pid, signal)) {
         base_error_clear(leaving->error);
         return BASE_OK;
     }
@@ -249,15 +250,13 @@ static int wait_for_users(struct loader_leaving *leaving)
 {
     bool unwinders = true, awake = false;
     int64_t ran_ns = -1;
-    int used = begin_waiting(leaving, unwinders) < 0 ? BASE_ENOMEM : 1, starved = 0;
-    for (int i = 0; i < (awake ? ATTEMPTS_AWAKE : ATTEMPTS) && used > 0; i++) {
-        int result = i ? let_run(leaving, i) : BASE_OK;
+    int used = begin_waiting(leaving, unwinders) < 0 ? BASE_ENOMEM : 1, attempts = 0;
+    for (int look = 0; attempts < (awake ? ATTEMPTS_AWAKE : ATTEMPTS) && used > 0; look++) {
+        int result = look ? let_run(leaving, attempts) : BASE_OK;
         used = result < 0 ? result : loader_users_look(&leaving->users, leaving->error);
         awake |= leaving->users.awake;
-        if (i && leaving->users.awake && !has_run(leaving, &ran_ns) && starved < STARVED) {
-            starved++;
-            i--;
-        }
+        bool starved = leaving->users.awake && !has_run(leaving, &ran_ns);
+        attempts += !starved || look - attempts >= STARVED;
         if (used == 0 && unwinders) {
             result = put_unwinders_back(leaving);
             unwinders = false;

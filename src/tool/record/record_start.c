@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base_array.h"
 #include "calls.h"
@@ -27,8 +26,6 @@
 enum {
     REDRAW_FROM_NS = 10000000, /* see perf_time.h */
     REDRAW_SPREAD_NS = 20000000,
-    ATTACH_TRIES = 20,
-    ATTACH_REST_NS = 50000000,
 };
 
 /* Where something is put into the process. */
@@ -85,24 +82,20 @@ static int remove_remains(const struct record_session *session, pid_t pid, struc
     return result;
 }
 
-/* Busy for a moment: the process waits in vfork, so that no thread of it can make a call for tally, or tally got no
- * processor while it held the process. One that somebody else traces stays so. */
-static bool may_attach_later(int result, pid_t pid, unsigned tries)
+static bool is_traced(pid_t pid)
 {
     struct proc_target_facts facts;
-    if (result != BASE_EBUSY || tries == ATTACH_TRIES || proc_target_facts(pid, pid, &facts) < 0 ||
-        facts.tracer != 0)
-        return false;
-    nanosleep(&(struct timespec){.tv_nsec = ATTACH_REST_NS}, NULL);
-    return true;
+    return proc_target_facts(pid, pid, &facts) == BASE_OK && facts.tracer != 0;
 }
 
-/* A collector that fails leaves the process as it was. */
+/* A collector that fails leaves the process as it was. It may be busy for a moment only: in vfork no thread of it
+ * can make a call for tally, and a tally without a processor loses what it holds. What somebody else traces stays
+ * so. */
 static int attach_collectors(struct record_session *session, pid_t pid, struct base_error *error)
 {
     struct base_error why;
     bool probed = !session->probe; /* first: its hooks are to be there when calls are planned */
-    unsigned tries = 0;
+    uint64_t began = 0;
     int result;
     do {
         base_error_clear(&why);
@@ -110,7 +103,7 @@ static int attach_collectors(struct record_session *session, pid_t pid, struct b
         probed = result >= 0;
         if (session->calls && result >= 0)
             result = calls_attach(session->calls, pid, &why);
-    } while (result < 0 && may_attach_later(result, pid, ++tries));
+    } while (result < 0 && !is_traced(pid) && remains_again(result, &began));
     return result < 0 ? base_fail(error, result, "%s", why.text) : result;
 }
 
