@@ -157,7 +157,7 @@ def perfetto_draws_each_sample_until_the_next(context):
 
 
 @case
-def perfetto_tells_recordings_apart(context):
+def perfetto_distinguishes_recordings(context):
     done = tally.run(context, [context.tally, "merge", "-o", context.path("both.tally"), made(context, "left"), context.path("right.tally")])
     context.equal(done.status, 0, f"merge: {done.text()}")
     threads = trace(context, context.path("both.tally"))

@@ -123,17 +123,17 @@ static void alternate(long milliseconds)
 /* --- threads --- */
 
 static int ends[2];
-static long told_milliseconds;
+static long printed_milliseconds;
 
 static void *run_long(void *argument)
 {
-    TRUTH_CALL(wait_long(told_milliseconds));
+    TRUTH_CALL(wait_long(printed_milliseconds));
     return argument;
 }
 
 static void *run_poll(void *argument)
 {
-    TRUTH_CALL(wait_poll(told_milliseconds));
+    TRUTH_CALL(wait_poll(printed_milliseconds));
     return argument;
 }
 
@@ -149,7 +149,7 @@ static void threads(long milliseconds)
     enum { THREADS = sizeof bodies / sizeof *bodies };
     pthread_t made[THREADS];
 
-    told_milliseconds = milliseconds;
+    printed_milliseconds = milliseconds;
     if (pipe(ends))
         abort();
     for (int i = 0; i < THREADS; i++)
@@ -167,7 +167,7 @@ static void come(long milliseconds)
     pthread_t one;
 
     for (long i = 0; truth_clock(CLOCK_MONOTONIC) < end; i++) {
-        told_milliseconds = 5 + i * 7 % 46;
+        printed_milliseconds = 5 + i * 7 % 46;
         pthread_create(&one, NULL, run_long, NULL);
         pthread_join(one, NULL);
     }

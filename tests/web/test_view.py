@@ -224,7 +224,7 @@ def context_of_refusal(context):
 
 
 @case
-def view_opens_the_browser_it_is_told(context):
+def view_opens_the_browser_it_is_given(context):
     profile, opened = made(context, "plain"), context.path("opened")
     browser = context.path("browser")
     with open(browser, "w", encoding="ascii") as stream:

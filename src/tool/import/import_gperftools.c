@@ -219,7 +219,7 @@ static int import_all(struct gperftools *gperftools, struct base_error *error)
     if (!gperftools_walk(gperftools, true, &corrupt))
         return base_fail(error, BASE_ENOMEM, "out of memory");
     profile_set_metaf(gperftools->profile, "rate_hz", "%.6g", 1e6 / (double)gperftools->period_us);
-    import_images_tell(&gperftools->images);
+    import_images_report(&gperftools->images);
     if (!gperftools->maps) {
         import_stack_notice(gperftools->profile,
                             "the file is truncated: there are the samples before, and no "

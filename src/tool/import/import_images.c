@@ -116,7 +116,7 @@ void import_images_bounds(struct import_images *images, size_t index, uint64_t a
     *end = function.end;
 }
 
-void import_images_tell(const struct import_images *images)
+void import_images_report(const struct import_images *images)
 {
     if (images->unverified)
         import_stack_notice(images->profile,

@@ -49,6 +49,6 @@ void import_images_bounds(struct import_images *images, size_t index, uint64_t a
                           uint64_t *end);
 
 /* Says what of all this could not be had, in meta import_notice. */
-void import_images_tell(const struct import_images *images);
+void import_images_report(const struct import_images *images);
 
 #endif

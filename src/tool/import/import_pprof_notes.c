@@ -131,6 +131,6 @@ void import_pprof_describe(struct import_pprof *pprof)
         profile_set_metaf(profile, "duration_ns", "%lld", (long long)pprof->duration);
     if (time && pprof->period > 0 && profile_counter_named(profile, "time.cpu"))
         profile_set_metaf(profile, "rate_hz", "%.6g", 1e9 / ((double)pprof->period * (double)period.scale));
-    import_images_tell(&pprof->images);
+    import_images_report(&pprof->images);
     note_left_out(pprof);
 }

@@ -243,7 +243,7 @@ def come_to_hooks_and_gone(context):
 
 
 @tap.case
-def come_to_bells_and_gone(context):
+def come_to_doorbells_and_gone(context):
     """The same over the jumps that tell exact calls of creations and of objects: the doorbell makes way, and nothing of either tool stays."""
     program, probe = build(context, f"-Wl,--dynamic-linker={context.path('lib/ld.so')}")
     shutil.copy(next(path for path in ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-x86-64.so.2") if os.path.exists(path)), context.path("lib/ld.so"))

@@ -216,10 +216,10 @@ void *agent_rig_hook(struct agent_rig *rig, const char *symbol, void *body)
 
 void *agent_rig_hook_whole(struct agent_rig *rig, const char *symbol, void *body)
 {
-    return agent_rig_hook_told(rig, symbol, body, 0);
+    return agent_rig_hook_published(rig, symbol, body, 0);
 }
 
-void *agent_rig_hook_told(struct agent_rig *rig, const char *symbol, void *body, uint64_t cookie)
+void *agent_rig_hook_published(struct agent_rig *rig, const char *symbol, void *body, uint64_t cookie)
 {
     uint8_t *inner = agent_rig_hook(rig, symbol, body);
     uint8_t *code = rig->code + rig->code_used;

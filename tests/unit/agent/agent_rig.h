@@ -51,7 +51,7 @@ void *agent_rig_hook(struct agent_rig *rig, const char *symbol, void *body);
 /* The same by a whole hook (wire_hook.h). */
 void *agent_rig_hook_whole(struct agent_rig *rig, const char *symbol, void *body);
 /* ... of which the agent is given `cookie`. */
-void *agent_rig_hook_told(struct agent_rig *rig, const char *symbol, void *body, uint64_t cookie);
+void *agent_rig_hook_published(struct agent_rig *rig, const char *symbol, void *body, uint64_t cookie);
 
 /* Publishes the process's present mappings, with rows; cookies begin at `cookie`. */
 void agent_rig_modules(struct agent_rig *rig, uint32_t cookie);

@@ -72,8 +72,8 @@ static AWAY long fork_body(long first, long second, long third, long fourth)
 
 static call_function *hook(enum wire_agent_how how, call_function *of)
 {
-    return (call_function *)agent_rig_hook_told(&rig, "agent_entry_descriptor", (void *)of,
-                                                WIRE_AGENT_COOKIE(WIRE_AGENT_ENTRY_DESCRIPTOR, how));
+    return (call_function *)agent_rig_hook_published(&rig, "agent_entry_descriptor", (void *)of,
+                                                     WIRE_AGENT_COOKIE(WIRE_AGENT_ENTRY_DESCRIPTOR, how));
 }
 
 static int set_up(void **state)

@@ -266,9 +266,9 @@ static void test_over_another_hook(void **state)
     void *beneath = agent_rig_hook(&function_rig, "agent_entry_malloc", (void *)block_body);
     void *(*allocate)(long);
     *(void **)&allocate =
-        agent_rig_hook_told(&function_rig, "agent_entry_function", beneath, WIRE_AGENT_ENTRY_FUNCTION);
-    *(void **)&function_timed = agent_rig_hook_told(&function_rig, "agent_entry_function",
-                                                    (void *)function_timed_body, WIRE_AGENT_ENTRY_FUNCTION);
+        agent_rig_hook_published(&function_rig, "agent_entry_function", beneath, WIRE_AGENT_ENTRY_FUNCTION);
+    *(void **)&function_timed = agent_rig_hook_published(
+        &function_rig, "agent_entry_function", (void *)function_timed_body, WIRE_AGENT_ENTRY_FUNCTION);
     for (int i = 0; i < CALLS; i++)
         assert_non_null(block_caller(allocate, 0));
     function_no_losses();

@@ -97,7 +97,7 @@ static void test_leaving(void **state)
 /* --- the doorbell --- */
 
 static unsigned bodies, waiting;
-static void bell_body(void)
+static void doorbell_body(void)
 {
     bodies++;
 }
@@ -133,7 +133,7 @@ static void test_a_late_answer(void **state)
 {
     (void)state;
     void (*ring)(void) =
-        (void (*)(void))(uintptr_t)agent_rig_hook(&heap_rig, "agent_entry_objects", (void *)bell_body);
+        (void (*)(void))(uintptr_t)agent_rig_hook(&heap_rig, "agent_entry_objects", (void *)doorbell_body);
     unsigned late = 4000;
     pthread_t tally;
     heap_rig.control->patience_ms = 3000;
@@ -151,11 +151,11 @@ static void test_a_late_answer(void **state)
     pthread_join(tally, NULL);
 }
 
-static void test_bell(void **state)
+static void test_doorbell(void **state)
 {
     (void)state;
     void (*ring)(void) =
-        (void (*)(void))(uintptr_t)agent_rig_hook(&heap_rig, "agent_entry_objects", (void *)bell_body);
+        (void (*)(void))(uintptr_t)agent_rig_hook(&heap_rig, "agent_entry_objects", (void *)doorbell_body);
     uint32_t asked = 0;
     pthread_t tally;
     bodies = 0;
@@ -185,7 +185,7 @@ static void test_suspended(void **state)
 {
     (void)state;
     void (*ring)(void) =
-        (void (*)(void))(uintptr_t)agent_rig_hook(&heap_rig, "agent_entry_objects", (void *)bell_body);
+        (void (*)(void))(uintptr_t)agent_rig_hook(&heap_rig, "agent_entry_objects", (void *)doorbell_body);
     heap_rig.control->patience_ms = 1000000; /* longer than this test may take */
     heap_rig.control->suspended = 1;
     ring();
@@ -263,9 +263,8 @@ int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, heap_set_up, heap_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_fork_followed),   TEST(test_fork_left_alone),
-        TEST(test_leaving),         TEST(test_bell),
-        TEST(test_suspended),       TEST(test_a_late_answer),
+        TEST(test_fork_followed),   TEST(test_fork_left_alone), TEST(test_leaving),
+        TEST(test_doorbell),        TEST(test_suspended),       TEST(test_a_late_answer),
         TEST(test_exec_that_fails), TEST(test_many_execs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -360,7 +360,7 @@ static void test_a_child_that_is_not_counted(void **state)
 {
     (void)state;
     uint32_t before = rig.process->unmapped;
-    munmap_function *told_munmap =
+    munmap_function *reported_munmap =
         (munmap_function *)agent_rig_hook(&rig, "agent_entry_unmap", (void *)body_munmap);
     for (int way = 0; way < 4; way++) {
         pid_t child = fork();
@@ -368,7 +368,7 @@ static void test_a_child_that_is_not_counted(void **state)
             if (way == 0)
                 _exit(hooked_munmap(ARENA, PAGE));
             if (way == 3) /* not the first one: the region was missed before */
-                _exit(hooked_munmap(ARENA, PAGE) != 0 || told_munmap(ARENA, PAGE) != 0);
+                _exit(hooked_munmap(ARENA, PAGE) != 0 || reported_munmap(ARENA, PAGE) != 0);
             if (way == 1)
                 _exit(hooked_mremap(ARENA, PAGE, PAGE, 0, 0) != ARENA);
             _exit(hooked_mmap(ARENA, PAGE, 0, 0x22, 5, 6) != UINT64_MAX);

@@ -210,7 +210,7 @@ static void test_refused_by_a_limit(void **state)
 }
 
 /* As if a thread had been left by a jump between the kernel's answer and its own note, twice. */
-static void test_what_was_not_told_is_found(void **state)
+static void test_what_was_not_published_is_found(void **state)
 {
     (void)state;
     uint64_t room = rig.parameters->mapped[WIRE_AGENT_PART_BLOCKS];
@@ -432,7 +432,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_grows_as_it_is_used),          TEST(test_grows_under_many_threads),
         TEST(test_refused_where_something_lies), TEST(test_refused_by_a_limit),
-        TEST(test_refused_again_and_again),      TEST(test_what_was_not_told_is_found),
+        TEST(test_refused_again_and_again),      TEST(test_what_was_not_published_is_found),
         TEST(test_a_child_has_its_own),          TEST(test_a_child_that_may_not),
         TEST(test_a_child_that_cannot),          TEST(test_a_child_dumps_as_little),
         TEST(test_grows_by_made_pages),          TEST(test_made_pages_under_many_threads),

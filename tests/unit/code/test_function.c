@@ -172,7 +172,7 @@ static void addresses_are_found(void **state)
     elf_image_close(image);
 }
 
-static void fragments_are_told_by_name(void **state)
+static void fragments_are_known_by_name(void **state)
 {
     static const char *const fragments[] = {"f.cold",        "f.cold.12",       "f.part.0",
                                             "f.part.0.cold", "f.isra.0.part.1", "_ZN1a1bEv.cold"};
@@ -234,7 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(claims_become_functions),
         cmocka_unit_test(addresses_are_found),
-        cmocka_unit_test(fragments_are_told_by_name),
+        cmocka_unit_test(fragments_are_known_by_name),
         cmocka_unit_test(any_claims_give_a_list_without_overlap),
     };
     return cmocka_run_group_tests_name("code_function", tests, NULL, NULL);

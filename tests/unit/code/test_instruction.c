@@ -297,7 +297,7 @@ static const struct form forms[] = {
     {"swapgs", {0x0f, 0x01, 0xf8}, 3, CODE_STRAIGHT, NONE, 0, 0, 1, 0, 0, CODE_GS},
 };
 
-static void every_form_is_told_apart(void **state)
+static void every_form_is_distinguished(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
@@ -486,7 +486,7 @@ static void verdicts_name_the_reason_and_the_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_form_is_told_apart),
+        cmocka_unit_test(every_form_is_distinguished),
         cmocka_unit_test(displacements_lie_where_they_are_said_to),
         cmocka_unit_test(instructions_that_are_cut_do_not_decode),
         cmocka_unit_test(immediates_are_read),

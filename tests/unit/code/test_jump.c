@@ -65,7 +65,7 @@ static const struct piece pieces[] = {
      CODE_SITE_UNKNOWN},
 };
 
-static void origins_are_told_by_form(void **state)
+static void origins_are_known_by_form(void **state)
 {
     struct code_instructions all = {NULL, 0, 0};
     (void)state;
@@ -84,6 +84,6 @@ static void origins_are_told_by_form(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(origins_are_told_by_form)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(origins_are_known_by_form)};
     return cmocka_run_group_tests_name("code_jump", tests, NULL, NULL);
 }

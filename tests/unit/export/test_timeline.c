@@ -148,7 +148,7 @@ static void newer_samples_are_left_out(void **state)
     profile_free(profile);
 }
 
-static void damage_and_want_of_memory_are_told(void **state)
+static void damage_and_want_of_memory_are_reported(void **state)
 {
     (void)state;
     struct profile *profile = write_profile();
@@ -178,7 +178,7 @@ int main(void)
         cmocka_unit_test_teardown(filters_hold, profile_directory_clean),
         cmocka_unit_test_teardown(fewer_slots_than_nodes_of_threads, profile_directory_clean),
         cmocka_unit_test_teardown(newer_samples_are_left_out, profile_directory_clean),
-        cmocka_unit_test_teardown(damage_and_want_of_memory_are_told, profile_directory_clean),
+        cmocka_unit_test_teardown(damage_and_want_of_memory_are_reported, profile_directory_clean),
     };
     return cmocka_run_group_tests(tests, profile_directory_make, profile_directory_remove);
 }

@@ -96,7 +96,7 @@ static void check_counts(const struct tally *tally, unsigned from, unsigned to)
     }
 }
 
-static void want_bells(struct tally *tally)
+static void want_doorbells(struct tally *tally)
 {
     loader_test_want(tally, "_dl_debug_state", "*/ld*", "probe_notify", 0);
     loader_test_want(tally, "execve", NULL, "probe_exec", 0);
@@ -111,7 +111,7 @@ static void test_every_program_counts_from_its_start(void **state)
     for (int i = 0; i < loader_test_target_count; i++)
         for (int j = 0; j < 2; j++) {
             struct tally tally = loader_test_begin_tally(handlers[j]);
-            want_bells(&tally);
+            want_doorbells(&tally);
             loader_test_plan(&tally);
             record(&tally, loader_test_targets[i], "run", NULL, "2000");
             assert_int_equal(tally.truth->calls[TARGET_ADD], 4000);
@@ -128,7 +128,7 @@ static void test_forks_count_and_know_that_they_are_forks(void **state)
     (void)state;
     for (int i = 0; i < loader_test_target_count; i++) {
         struct tally tally = loader_test_begin_tally("probe_count");
-        want_bells(&tally);
+        want_doorbells(&tally);
         loader_test_plan(&tally);
         record(&tally, loader_test_targets[i], "fork", NULL, "500");
         assert_int_equal(tally.truth->calls[TARGET_ADD], 3000);
@@ -145,7 +145,7 @@ static void test_execs_are_handed_over(void **state)
     static const char *const modes[] = {"exec", "spawn"};
     for (int i = 0; i < 2 * loader_test_target_count; i++) {
         struct tally tally = loader_test_begin_tally("probe_count");
-        want_bells(&tally);
+        want_doorbells(&tally);
         loader_test_plan(&tally);
         record(&tally, loader_test_targets[i / 2], modes[i % 2], NULL, "300");
         assert_int_equal(tally.truth->calls[TARGET_ADD], 600);
@@ -159,7 +159,7 @@ static void test_libraries_that_come_and_go_count(void **state)
 {
     (void)state;
     struct tally tally = loader_test_begin_tally("probe_wrap");
-    want_bells(&tally);
+    want_doorbells(&tally);
     loader_test_plan(&tally);
     record(&tally, loader_test_targets[0], "load", loader_test_library, "20");
     assert_int_equal(tally.truth->calls[TARGET_LOADED], 200);
@@ -260,7 +260,7 @@ static void test_a_child_is_left_by_itself(void **state)
     struct loader_left left;
     struct loader_agent *child_agent;
     char path[64], text[32] = "";
-    want_bells(&tally);
+    want_doorbells(&tally);
     loader_test_plan(&tally);
     loader_test_start(&tally, loader_test_targets[0], "twice", NULL, "2");
     loader_test_must(loader_expect_exec(&tally.helper, tally.pid, &error), &error);

@@ -236,7 +236,7 @@ static void who_unwinds_is_outside_of_the_rest(void **state)
 }
 
 /* A thread that is not asleep may go on. */
-static void who_does_not_sleep_is_told(void **state)
+static void who_does_not_sleep_is_reported(void **state)
 {
     (void)state;
     struct loader_users users = begin_users(false);
@@ -342,7 +342,7 @@ int main(void)
         cmocka_unit_test(a_signals_frame_leads_back),
         cmocka_unit_test(an_old_return_address_leads_nowhere),
         cmocka_unit_test(who_unwinds_is_outside_of_the_rest),
-        cmocka_unit_test(who_does_not_sleep_is_told),
+        cmocka_unit_test(who_does_not_sleep_is_reported),
         cmocka_unit_test(one_asleep_in_a_call_is_where_the_kernel_says),
         cmocka_unit_test(a_record_counts_until_its_owner_has_left),
         cmocka_unit_test(who_left_is_not_counted),

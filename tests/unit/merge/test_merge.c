@@ -474,7 +474,7 @@ static void merging_what_was_merged(void **state)
     profile_free(into);
 }
 
-static void calls_of_some_are_told(void **state)
+static void calls_of_some_are_noted(void **state)
 {
     (void)state;
     struct recording a = begin("a"), b = begin("b");
@@ -509,7 +509,7 @@ static void extent_is(const struct profile *profile, const char *counter, enum p
 }
 
 /* A counter that stands at 0 says nothing of a recording that did not have it. */
-static void counters_of_some_are_told(void **state)
+static void counters_of_some_are_noted(void **state)
 {
     (void)state;
     struct profile *all = merged(with_counter("a", "heap.live", NULL), with_counter("b", NULL, NULL));
@@ -649,8 +649,8 @@ int main(void)
         cmocka_unit_test(meta_is_settled),
         cmocka_unit_test(origins_have_names_of_their_own),
         cmocka_unit_test(merging_what_was_merged),
-        cmocka_unit_test(calls_of_some_are_told),
-        cmocka_unit_test(counters_of_some_are_told),
+        cmocka_unit_test(calls_of_some_are_noted),
+        cmocka_unit_test(counters_of_some_are_noted),
         cmocka_unit_test(forged_numbers_of_origins),
         cmocka_unit_test(calls_of_the_same_are_complete),
         cmocka_unit_test(coverage_survives),

@@ -279,7 +279,7 @@ static void what_may_be_anywhere(void **state)
     profile_free(profile);
 }
 
-static void timers_are_told_from_perf(void **state)
+static void timers_are_distinguished_from_perf(void **state)
 {
     (void)state;
     struct profile *profile = profile_of_nothing();
@@ -293,13 +293,19 @@ static void timers_are_told_from_perf(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_loss_is_known),           cmocka_unit_test(each_loss_stands_against_its_kinds),
-        cmocka_unit_test(whole_profiles_are_exact),      cmocka_unit_test(the_only_process_was_lost),
-        cmocka_unit_test(losses_have_their_words),       cmocka_unit_test(losses_have_names),
-        cmocka_unit_test(no_image_was_counted),          cmocka_unit_test(no_function_that_throws_was_found),
-        cmocka_unit_test(unfinished_and_partial),        cmocka_unit_test(calls_that_were_counted),
-        cmocka_unit_test(calls_of_others_are_a_counter), cmocka_unit_test(what_may_be_anywhere),
-        cmocka_unit_test(timers_are_told_from_perf),
+        cmocka_unit_test(every_loss_is_known),
+        cmocka_unit_test(each_loss_stands_against_its_kinds),
+        cmocka_unit_test(whole_profiles_are_exact),
+        cmocka_unit_test(the_only_process_was_lost),
+        cmocka_unit_test(losses_have_their_words),
+        cmocka_unit_test(losses_have_names),
+        cmocka_unit_test(no_image_was_counted),
+        cmocka_unit_test(no_function_that_throws_was_found),
+        cmocka_unit_test(unfinished_and_partial),
+        cmocka_unit_test(calls_that_were_counted),
+        cmocka_unit_test(calls_of_others_are_a_counter),
+        cmocka_unit_test(what_may_be_anywhere),
+        cmocka_unit_test(timers_are_distinguished_from_perf),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -228,7 +228,7 @@ static void a_filled_slot_names_the_callee(void **state)
 }
 
 /* Not filled yet: hooks know; at the end the symbol's name does. */
-static void an_unfilled_slot_is_told_when_it_is_known(void **state)
+static void an_unfilled_slot_is_published_when_it_is_known(void **state)
 {
     (void)state;
     struct subject subject = begin(libraries[0], NULL);
@@ -401,7 +401,7 @@ static void marks_of_a_site_without_a_stub_keep_it(void **state)
 }
 
 /* `switched` was called directly, and what it jumps to finds its caller's return address. */
-static void stray_arrivals_are_the_jumps_that_were_counted(void **state)
+static void stale_arrivals_are_the_jumps_that_were_counted(void **state)
 {
     (void)state;
     struct subject subject = begin(libraries[0], NULL);
@@ -444,7 +444,7 @@ static void a_direct_site_never_meets_its_callees_hook(void **state)
 
 /* --- names that were requested --- */
 
-static void only_named_functions_are_told(void **state)
+static void only_named_functions_are_reported(void **state)
 {
     static const char *const names[] = {"one", NULL};
     (void)state;
@@ -764,7 +764,7 @@ int main(int argument_count, char **arguments)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(direct_sites_have_their_callees),
         cmocka_unit_test(a_filled_slot_names_the_callee),
-        cmocka_unit_test(an_unfilled_slot_is_told_when_it_is_known),
+        cmocka_unit_test(an_unfilled_slot_is_published_when_it_is_known),
         cmocka_unit_test(a_slot_that_nobody_knows_leads_to_its_stub),
         cmocka_unit_test(hooks_name_the_callees_of_indirect_calls),
         cmocka_unit_test(a_site_behind_its_hooks_is_no_underflow),
@@ -773,9 +773,9 @@ int main(int argument_count, char **arguments)
         cmocka_unit_test(marks_name_the_jump),
         cmocka_unit_test(marks_of_no_site_have_no_caller),
         cmocka_unit_test(marks_of_a_site_without_a_stub_keep_it),
-        cmocka_unit_test(stray_arrivals_are_the_jumps_that_were_counted),
+        cmocka_unit_test(stale_arrivals_are_the_jumps_that_were_counted),
         cmocka_unit_test(a_direct_site_never_meets_its_callees_hook),
-        cmocka_unit_test(only_named_functions_are_told),
+        cmocka_unit_test(only_named_functions_are_reported),
         cmocka_unit_test(totals_take_each_others_place),
         cmocka_unit_test(totals_move_to_callees_that_are_found),
         cmocka_unit_test(closed_objects_keep_what_was_counted),

@@ -530,7 +530,7 @@ static void aarch64_crosses_signal_frames(void **state)
 }
 
 /* After a step by frame pointer sp is unknown: sp rules wait until x29 tells it again. */
-static void aarch64_frame_pointers_do_not_tell_sp(void **state)
+static void aarch64_frame_pointers_do_not_give_sp(void **state)
 {
     (void)state;
     struct world *world = make(&arch_aarch64, arm, 4);
@@ -608,7 +608,7 @@ int main(void)
         cmocka_unit_test(a_look_up_that_was_left_counts_for_nothing),
         cmocka_unit_test(aarch64_uses_the_link_register_in_leaves),
         cmocka_unit_test(aarch64_crosses_signal_frames),
-        cmocka_unit_test(aarch64_frame_pointers_do_not_tell_sp),
+        cmocka_unit_test(aarch64_frame_pointers_do_not_give_sp),
         cmocka_unit_test(survives_random_stacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
