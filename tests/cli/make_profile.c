@@ -1,5 +1,5 @@
-/* make_profile DIRECTORY - the profiles that the cases of tests/cli look at, always the same to the bit of every
- * figure:
+/* make_profile DIRECTORY - the profiles that the cases of tests/cli look at, always the same to the bit of
+ * every figure:
  *
  *   whole.tally       two processes, three threads, two CPUs, an inlined function, recursion, a signal
  *                     handler, the kernel, generated code, a cut stack, a nameless address, names of every

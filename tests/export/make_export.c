@@ -11,8 +11,9 @@
  *   left.tally, right.tally  two recordings of one program that share counters, images and functions, but not
  *                            all
  *
- * make_export DIRECTORY NODES [TIMES] - large.tally, a tree of so many nodes from 174 samples each: for figures
- * of speed. With TIMES, instead, from so many samples, a third of a millisecond apart, on a timeline. */
+ * make_export DIRECTORY NODES [TIMES] - large.tally, a tree of so many nodes from 174 samples each: for
+ * figures of speed. With TIMES, instead, from so many samples, a third of a millisecond apart, on a
+ * timeline. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Every allocation that SQLite makes, then every system call by which it changes a file, fails once: the Nth
  * for N = 1, 2, 3 ... until nothing fails any more; and then every one from the Nth on, as on a full disk.
- * Each failure must be reported, the file must open afterwards and hold what one of the flushes left, whole, and
- * not less than the last that went well.
+ * Each failure must be reported, the file must open afterwards and hold what one of the flushes left, whole,
+ * and not less than the last that went well.
  *
  *   fault_store [--all]    of the ten thousand allocations every 7th is tried, a minute less, unless all are
  *                          asked for */

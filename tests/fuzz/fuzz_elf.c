@@ -3,11 +3,11 @@
  *     fuzz_elf [FILE...]           each file as an ELF image, once
  *     fuzz_elf --seeds N FILE...   N damaged copies of each FILE, and N texts of each kind, seeds 1 to N
  *
- * An image is asked everything the elf module can tell, then the symbol module is asked for functions and lines
- * all over it. What comes back must make sense: a function holds the address it was found by, a section's
- * name ends, a line belongs to a file. A crash, a sanitizer's report, a hang or an answer without sense is a
- * failure; an error is not. Half of the damage goes where it hurts: into headers and into the sections that
- * are read, with values that overflow. */
+ * An image is asked everything the elf module can tell, then the symbol module is asked for functions and
+ * lines all over it. What comes back must make sense: a function holds the address it was found by, a
+ * section's name ends, a line belongs to a file. A crash, a sanitizer's report, a hang or an answer without
+ * sense is a failure; an error is not. Half of the damage goes where it hurts: into headers and into the
+ * sections that are read, with values that overflow. */
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* Six threads start programs at once, 25 each, in turn by posix_spawn, vfork and fork; each allocates by own_malloc. Each program says
- * in the file TRUTH what it did: pid, bytes, blocks, live bytes, live blocks, peak (0: not known). */
+/* Six threads start programs at once, 25 each, in turn by posix_spawn, vfork and fork; each allocates by
+ * own_malloc. Each program says in the file TRUTH what it did: pid, bytes, blocks, live bytes, live blocks,
+ * peak (0: not known). */
 #include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>

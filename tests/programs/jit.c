@@ -1,5 +1,5 @@
-/* jit --perf-map | --jitdump DIRECTORY | --none - copies two functions into anonymous executable memory and runs
- * them from there, a third of the time in the first. Their names are only in the file that is announced:
+/* jit --perf-map | --jitdump DIRECTORY | --none - copies two functions into anonymous executable memory and
+ * runs them from there, a third of the time in the first. Their names are only in the file that is announced:
  * /tmp/perf-PID.map or DIRECTORY/jit-PID.dump (format: Linux,
  * tools/perf/Documentation/jitdump-specification.txt). Built with frame pointers, as generated code has no
  * call-frame information. */

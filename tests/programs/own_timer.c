@@ -1,5 +1,5 @@
-/* A timer of the program's own, its first, beside threads that are created all the time, until the input ends. What it prints
- * then is whether the timer is there, and its interval. */
+/* A timer of the program's own, its first, beside threads that are created all the time, until the input
+ * ends. What it prints then is whether the timer is there, and its interval. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>

@@ -12,8 +12,8 @@
 
 /* When all others were left, and tally still has its own mappings of what it shared: removes it from
  * processes that `left` does not know yet, and adds those where something stays. They are a loss
- * (WIRE_LOSS_CALLS_UNSEEN), but for those that began at or after `ended`, the end of the recording in the unit of
- * PROC_TARGET_STARTED. Files that there is no memory to list are not searched for. */
+ * (WIRE_LOSS_CALLS_UNSEEN), but for those that began at or after `ended`, the end of the recording in the
+ * unit of PROC_TARGET_STARTED. Files that there is no memory to list are not searched for. */
 void calls_undiscovered_leave(struct remains_left *left, uint64_t ended, struct profile *profile);
 
 #endif

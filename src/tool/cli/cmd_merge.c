@@ -170,7 +170,7 @@ static void merge_add_json(struct base_text *out, const struct profile *profile,
     base_json_end(&json, '}');
 }
 
-static void say_in_words(const struct profile *profile, const char *output, uint64_t bytes)
+static void print_merge_summary(const struct profile *profile, const char *output, uint64_t bytes)
 {
     struct base_text samples = {0};
     const char *origins = profile_meta(profile, "origins");
@@ -185,7 +185,7 @@ static int merge_report(const struct profile *profile, const struct merge_reques
 {
     struct base_text text = {0};
     if (!request->json) {
-        say_in_words(profile, request->output, bytes);
+        print_merge_summary(profile, request->output, bytes);
         return CLI_OK;
     }
     merge_add_json(&text, profile, request->output, bytes);

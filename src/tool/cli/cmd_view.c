@@ -165,7 +165,7 @@ static void open_browser(const char *program, const char *address)
 
 /* --- serving --- */
 
-static void serve_until_asked(const struct serve *serve, int signals, const struct base_text *page)
+static void serve_until_signal(const struct serve *serve, int signals, const struct base_text *page)
 {
     struct pollfd waiting[] = {{.fd = signals, .events = POLLIN}, {.fd = serve->listening, .events = POLLIN}};
     for (;;) {
@@ -207,7 +207,7 @@ static int serve_page(const struct view_request *request, const char *file, cons
     const char *browser = request->browser ? find_browser() : NULL;
     if (browser)
         open_browser(browser, serve.address);
-    serve_until_asked(&serve, signals, page);
+    serve_until_signal(&serve, signals, page);
     close(signals);
     sigprocmask(SIG_SETMASK, &before, NULL);
     serve_close(&serve);

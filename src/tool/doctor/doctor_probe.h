@@ -1,5 +1,5 @@
-/* doctor_probe.h - what this machine gives this user, found out by asking for it: every event is opened for an
- * instant on Tally itself, a BPF program of two instructions is loaded and dropped. Nothing stays.
+/* doctor_probe.h - what this machine gives this user, found out by asking for it: every event is opened for
+ * an instant on Tally itself, a BPF program of two instructions is loaded and dropped. Nothing stays.
  * Context: tool. Source: perf_event_open(2), bpf(2),
  * Documentation/ABI/testing/sysfs-bus-event_source-devices-*. */
 #ifndef DOCTOR_PROBE_H

@@ -2,7 +2,8 @@
  * here, which packs better and is read without an object a record. Numbers that grow are written as
  * differences.
  *
- * Cells of one branch, thread and counter are one; CPUs are not distinguished. So are slots of the timeline. */
+ * Cells of one branch, thread and counter are one; CPUs are not distinguished. So are slots of the
+ * timeline. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -88,9 +88,9 @@ static bool is_traced(pid_t pid)
     return proc_target_facts(pid, pid, &facts) == BASE_OK && facts.tracer != 0;
 }
 
-/* A collector that fails leaves the process as it was. It may be busy for a moment only: in vfork no thread of it
- * can make a call for tally, and a tally without a processor loses what it holds. What somebody else traces stays
- * so. */
+/* A collector that fails leaves the process as it was. It may be busy for a moment only: in vfork no thread
+ * of it can make a call for tally, and a tally without a processor loses what it holds. What somebody else
+ * traces stays so. */
 static int attach_collectors(struct record_session *session, pid_t pid, struct base_error *error)
 {
     struct base_error why;

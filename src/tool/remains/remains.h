@@ -19,9 +19,9 @@
  * bytes_left: something stays. */
 int remains_remove(pid_t pid, struct remains_cleaned *cleaned, struct base_error *error);
 
-/* Leaving or attaching failed: is it to be tried again? After a moment, and only where something is in the way that may go
- * (BASE_EBUSY: a debugger), for some seconds from the first time on; *began is 0 before. All processes that a
- * recording leaves share it. */
+/* Leaving or attaching failed: is it to be tried again? After a moment, and only where something is in the
+ * way that may go (BASE_EBUSY: a debugger), for some seconds from the first time on; *began is 0 before. All
+ * processes that a recording leaves share it. */
 bool remains_again(int result, uint64_t *began);
 
 #endif

@@ -187,7 +187,8 @@ static void open_elf(struct sample_images *images, struct sample_image *image, p
     image->root = vdso || images->replayed ? -1 : open_other_root(pid);
 }
 
-/* The file of an image that is not open, as far as it is still at its path; the caller closes it. NULL: it is not. */
+/* The file of an image that is not open, as far as it is still at its path; the caller closes it. NULL: it is
+ * not. */
 static struct elf_image *reopen_file(const struct sample_image *image)
 {
     struct sample_image own = *image;

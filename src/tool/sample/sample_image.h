@@ -74,8 +74,8 @@ struct sample_image *sample_images_open(struct sample_images *images, uint32_t i
 void sample_image_visit(const struct sample_image *image,
                         void (*visit)(void *context, const struct elf_image *elf), void *context);
 
-/* An ELF file in memory, which stays where it is. What is mapped of it holds the file as it lies in memory, `lead`
- * bytes behind offset 0. The profile calls it `name`. */
+/* An ELF file in memory, which stays where it is. What is mapped of it holds the file as it lies in memory,
+ * `lead` bytes behind offset 0. The profile calls it `name`. */
 struct sample_image_bytes {
     const char *name;
     const void *bytes;

@@ -1,5 +1,5 @@
-/* The timeline of a profile file, read block by block: nodes that were folded after a block was written are led to what
- * they became. */
+/* The timeline of a profile file, read block by block: nodes that were folded after a block was written are
+ * led to what they became. */
 #include "store_timeline.h"
 
 #include <sqlite3.h>

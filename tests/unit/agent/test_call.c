@@ -151,7 +151,8 @@ static void test_futex(void **state)
     }
 }
 
-/* Registers look the same before the next call of a loop, which has not been made: one that would not wait is let begin. */
+/* Registers look the same before the next call of a loop, which has not been made: one that would not wait is
+ * let begin. */
 static void test_would_not_wait(void **state)
 {
     static const uint32_t calls[] = {SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmsg, SYS_accept};

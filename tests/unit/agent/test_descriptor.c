@@ -1,5 +1,5 @@
-/* The agent's table of descriptors (agent_call_descriptor.c): hooked bodies of the test's own say what the kernel
- * would have given. */
+/* The agent's table of descriptors (agent_call_descriptor.c): hooked bodies of the test's own say what the
+ * kernel would have given. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* Calls that are timed (src/agent/call): jumps out of them, recursion, forks, other stacks, tables that are full. */
+/* Calls that are timed (src/agent/call): jumps out of them, recursion, forks, other stacks, tables that are
+ * full. */
 #include "function_rig.h"
 
 #include <pthread.h>

@@ -77,8 +77,8 @@ static AWAY long silent_body(long value)
     return result;
 }
 
-/* Nobody answers the loader's doorbell: what is loaded then is not hooked, and finds a stack without any word of
- * ours. */
+/* Nobody answers the loader's doorbell: what is loaded then is not hooked, and finds a stack without any word
+ * of ours. */
 static void test_abandoned(void **state)
 {
     (void)state;

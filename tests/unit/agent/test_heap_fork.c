@@ -1,5 +1,5 @@
-/* The agent's heap wrappers over forks, execs and requests to tally: who is counted, who waits for an answer and
- * how long. */
+/* The agent's heap wrappers over forks, execs and requests to tally: who is counted, who waits for an answer
+ * and how long. */
 #include "heap_rig.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* What comes into the agent's heap wrappers while a thread is in one: inner calls, handlers of signals at each
- * instruction, jumps and exceptions out of it. */
+/* What comes into the agent's heap wrappers while a thread is in one: inner calls, handlers of signals at
+ * each instruction, jumps and exceptions out of it. */
 #include "heap_rig.h"
 
 #include <malloc.h>

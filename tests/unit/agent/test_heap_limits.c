@@ -1,4 +1,5 @@
-/* Where the agent's heap wrappers come to an end: deep and guarded stacks, full tables, modules that change. */
+/* Where the agent's heap wrappers come to an end: deep and guarded stacks, full tables, modules that
+ * change. */
 #include "heap_rig.h"
 
 #include <malloc.h>

@@ -1,4 +1,5 @@
-/* loader_recording.h - a recording as far as the loader is concerned: real programs with the agent in them, and what they counted.
+/* loader_recording.h - a recording as far as the loader is concerned: real programs with the agent in them,
+ * and what they counted.
  *
  *     test_loader PROBE LIBRARY TARGET ...     TARGETs: dynamic ones first; those that end in "static" are static
  *

@@ -1,5 +1,5 @@
-/* The agent where somebody else has a hand in it: text that others change, a tally that is killed, programs that
- * forbid something, and a process whose memory says something wrong. */
+/* The agent where somebody else has a hand in it: text that others change, a tally that is killed, programs
+ * that forbid something, and a process whose memory says something wrong. */
 #include "loader_recording.h"
 
 #include <errno.h>

@@ -1,8 +1,9 @@
 /* The test program of a module: `test_MODULE NAME [ARGUMENT...]` runs the tests of test_NAME.c.
  *
- * Each file keeps its own main(), which module_file.c.in renames to test_NAME_main: a module is linked once, not once
- * a file, and meson still runs each file in a process of its own. MODULE_FILES comes from tests/unit/meson.build:
- * MODULE_FILE(text) MODULE_FILE(views), or MODULE_FILE_WITH_ARGUMENTS(survey) where main() takes arguments. */
+ * Each file keeps its own main(), which module_file.c.in renames to test_NAME_main: a module is linked once,
+ * not once a file, and meson still runs each file in a process of its own. MODULE_FILES comes from
+ * tests/unit/meson.build: MODULE_FILE(text) MODULE_FILE(views), or MODULE_FILE_WITH_ARGUMENTS(survey) where
+ * main() takes arguments. */
 #include <stdio.h>
 #include <string.h>
 

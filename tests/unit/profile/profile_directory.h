@@ -1,6 +1,6 @@
-/* profile_directory.h - a directory for the profile that a test writes: `path`, and `old_path`, which recording
- * anew moves it to. Made before the tests of a program and removed behind them; both files go after each test
- * that has profile_directory_clean. */
+/* profile_directory.h - a directory for the profile that a test writes: `path`, and `old_path`, which
+ * recording anew moves it to. Made before the tests of a program and removed behind them; both files go after
+ * each test that has profile_directory_clean. */
 #ifndef PROFILE_DIRECTORY_H
 #define PROFILE_DIRECTORY_H
 

@@ -106,8 +106,8 @@ static void what_makes_no_sense_is_ignored_or_cut(void **state)
     profile_free(profile);
 }
 
-/* Past the thousandth only the number grows; each function counts once however often it is published; images do
- * not mix. */
+/* Past the thousandth only the number grows; each function counts once however often it is published; images
+ * do not mix. */
 static void a_thousand_functions_of_an_image_are_kept(void **state)
 {
     (void)state;

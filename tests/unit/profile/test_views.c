@@ -403,8 +403,8 @@ static bool count_sample(void *context, const struct store_timeline_sample *samp
     return true;
 }
 
-/* The block that reaches the limit is whole, what comes after it is counted, and a fold is recorded of all the
- * same. */
+/* The block that reaches the limit is whole, what comes after it is counted, and a fold is recorded of all
+ * the same. */
 static void a_full_timeline_ends_and_says_so(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Functions of every kind that symbol tables and line tables know, for the tests of the symbol module: inlined
- * in each other across loops and a file of their own, local, weak, aliased, chosen at run time, nested,
- * split, and written in assembly with and without a type and a size. Works on x86-64 and AArch64. */
+/* Functions of every kind that symbol tables and line tables know, for the tests of the symbol module:
+ * inlined in each other across loops and a file of their own, local, weak, aliased, chosen at run time,
+ * nested, split, and written in assembly with and without a type and a size. Works on x86-64 and AArch64. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -271,7 +271,8 @@ static void trace(bool on)
         __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "cc", "memory");
 }
 
-/* After each instruction of an insertion, or one in so many where a sanitizer made thousands of them: what is found is right, of the new stack and of those before it. */
+/* After each instruction of an insertion, or one in so many where a sanitizer made thousands of them: what is
+ * found is right, of the new stack and of those before it. */
 static void test_left(void **state)
 {
     (void)state;

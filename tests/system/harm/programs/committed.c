@@ -1,6 +1,7 @@
-/* Takes all memory that the kernel will commit to (vm.overcommit_memory=2), and goes on with what it has: blocks,
- * calls by address, threads and a child that were there before. It is no administrator, for whom the kernel keeps a
- * reserve. With an argument it says so first, and does it once for each line of its standard input. */
+/* Takes all memory that the kernel will commit to (vm.overcommit_memory=2), and goes on with what it has:
+ * blocks, calls by address, threads and a child that were there before. It is no administrator, for whom the
+ * kernel keeps a reserve. With an argument it says so first, and does it once for each line of its standard
+ * input. */
 #include <linux/capability.h>
 #include <malloc.h>
 #include <pthread.h>

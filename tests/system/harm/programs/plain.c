@@ -1,4 +1,5 @@
-/* An ordinary program: calls, memory, a descriptor, a thread, a child. With an argument it works until its standard input ends. */
+/* An ordinary program: calls, memory, a descriptor, a thread, a child. With an argument it works until its
+ * standard input ends. */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
