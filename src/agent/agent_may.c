@@ -6,6 +6,8 @@
 #define GET_TSC       25 /* PR_GET_TSC, and its answer */
 #define TSC_FORBIDDEN 2
 #define SET_BYTES     8
+#define ADD_MASK      0 /* SIG_BLOCK and SIG_SETMASK */
+#define SET_MASK      2
 
 static uint32_t count_calls(uint32_t calls)
 {
@@ -33,6 +35,18 @@ void agent_may_look(void)
     if (agent_may(WIRE_AGENT_CALL_PRCTL | WIRE_AGENT_CALL_TICKS) &&
         arch_host_syscall(SYS_prctl, GET_TSC, (uint64_t)&may, 0, 0, 0, 0) == 0 && may == TSC_FORBIDDEN)
         agent_may_forbid(WIRE_AGENT_CALL_TICKS);
+}
+
+uint64_t agent_may_block(uint64_t signals)
+{
+    uint64_t before = 0;
+    arch_host_syscall(SYS_rt_sigprocmask, ADD_MASK, (uint64_t)&signals, (uint64_t)&before, SET_BYTES, 0, 0);
+    return before;
+}
+
+void agent_may_unblock(uint64_t before)
+{
+    arch_host_syscall(SYS_rt_sigprocmask, SET_MASK, (uint64_t)&before, 0, SET_BYTES, 0, 0);
 }
 
 uint64_t agent_may_pending(void)

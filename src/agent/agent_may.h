@@ -35,4 +35,13 @@ void agent_may_look(void);
 /* The signals that wait for this thread, one bit each, since they are blocked. */
 uint64_t agent_may_pending(void);
 
+/* Signals, one bit each: all of them; and those that no instruction of the thread itself raises. The kernel
+ * ends a process whose instruction raises one that is blocked, even where the program handles it. */
+#define AGENT_SIGNALS_ALL   UINT64_MAX
+#define AGENT_SIGNALS_ASYNC (~UINT64_C(0x400004d8)) /* without SIGILL, TRAP, BUS, FPE, SEGV and SYS */
+/* Blocks signals for this thread, and what was blocked before. Between the two no code but the agent's runs.
+ * Both need WIRE_AGENT_CALL_MASK. */
+uint64_t agent_may_block(uint64_t signals);
+void agent_may_unblock(uint64_t before);
+
 #endif

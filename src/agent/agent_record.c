@@ -231,6 +231,11 @@ static struct agent_thread *try_claim_record(uint64_t key, bool *claimed)
     return thread;
 }
 
+bool agent_record_may_claim(void)
+{
+    return __atomic_load_n(&agent_parameters.unclaimed, __ATOMIC_RELAXED) == 0;
+}
+
 static struct agent_thread *claim_record(uint64_t key, bool *claimed)
 {
     uint32_t *rest = &agent_parameters.unclaimed, left = __atomic_load_n(rest, __ATOMIC_RELAXED);

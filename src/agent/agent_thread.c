@@ -14,9 +14,10 @@
  * Without a record, where no more fit, a thread is not counted, and its wrappers that call the function say
  * in the process's `unrecorded` that they are inside.
  *
- * Between any two instructions here a signal's handler may come to a hook. Until a record is complete its key
- * has a bit too many, by which the handler knows it for its own thread's; and who enters looks once more
- * whether what is written is still there. */
+ * Between any two instructions here a signal's handler may come to a hook. While a record is made, signals are
+ * blocked, but those that an instruction raises, and unless the program forbids that. Until a record is
+ * complete its key has a bit too many, by which the handler knows it for its own thread's; and who enters
+ * looks once more whether what is written is still there. */
 #include "agent_thread.h"
 
 #include <sys/syscall.h>
@@ -95,7 +96,8 @@ static void complete_record(struct agent_thread *thread, uint64_t key)
 
 /* Making a record takes system calls: who forbids them to all threads waits for those that are listed
  * (agent_hook_filter.c). What a handler left by a jump is taken off the list when the thread makes its record
- * at last. Where the list is full, nobody waits for who is not on it. */
+ * at last; if it jumps as soon as signals are let in again, it stays there, and is waited for in vain, not for
+ * long. Where the list is full, nobody waits for who is not on it. */
 static void begin_making(uint64_t key)
 {
     for (unsigned i = 0; i < WIRE_AGENT_MAKERS; i++) {
@@ -144,11 +146,24 @@ static struct agent_thread *try_make(uint64_t key, enum asker asker, const struc
     return thread;
 }
 
+/* Signals wait meanwhile: what their handlers call is counted then. A handler that came just before has made
+ * the record: then nothing is left to be done. */
+static struct agent_thread *make_undisturbed(uint64_t key, enum asker asker, const struct agent_frame *frame)
+{
+    bool is_made = find_complete(key) != NULL, is_begun = agent_record_find(key, NULL) != NULL;
+    if (is_made || !(is_begun || agent_record_may_claim()) || !agent_may(WIRE_AGENT_CALL_MASK))
+        return try_make(key, asker, frame);
+    uint64_t before = agent_may_block(AGENT_SIGNALS_ASYNC);
+    struct agent_thread *thread = try_make(key, asker, frame);
+    agent_may_unblock(before);
+    return thread;
+}
+
 static __attribute__((noinline)) struct agent_thread *make_record(uint64_t key, enum asker asker,
                                                                   const struct agent_frame *frame)
 {
     begin_making(key);
-    struct agent_thread *thread = try_make(key, asker, frame);
+    struct agent_thread *thread = make_undisturbed(key, asker, frame);
     /* A handler that interrupts this, and finds the record half made, leaves it and the list as they are. */
     if (thread != NULL || agent_record_find(key, NULL) == NULL)
         end_making(key);

@@ -28,7 +28,6 @@
 #define REST_EVERY   16    /* changes that wait */
 #define REST_NS      50000 /* and about as much again until the thread runs */
 #define REST_MOST_NS 2000000
-#define SIG_SETMASK  2
 
 enum { FREE, WRITING, WAITING }; /* wire_agent_change.state */
 
@@ -278,21 +277,18 @@ static bool try_change(struct wire_agent_process *process, const struct wire_age
 
 static void change_ranges(const struct wire_agent_change *change)
 {
-    const uint64_t all = UINT64_MAX;
     struct wire_agent_process *process = agent_process();
-    uint64_t signals;
     bool changed = false;
     if (change->start >= change->end)
         return;
     if (agent_may(WIRE_AGENT_CALL_MASK)) {
-        arch_host_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (uint64_t)&all, (uint64_t)&signals, sizeof all, 0,
-                          0);
+        uint64_t before = agent_may_block(AGENT_SIGNALS_ALL);
         changed = try_change(process, change);
         if (!changed) {
             rest_a_moment(process, REST_MOST_NS);
             changed = try_change(process, change);
         }
-        arch_host_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (uint64_t)&signals, 0, sizeof all, 0, 0);
+        agent_may_unblock(before);
     }
     if (!changed)
         agent_lose(WIRE_AGENT_LOSS_NO_RANGE);

@@ -61,6 +61,7 @@ static const struct asked {
     {WIRE_AGENT_CALL_FUTEX, SYS_futex, {PAGE, AGENT_FUTEX_COMPARE, 0, 0}},
     {WIRE_AGENT_CALL_CLOCK, SYS_clock_gettime, {1, PAGE}},
     {WIRE_AGENT_CALL_MASK, SYS_rt_sigprocmask, {UINT32_MAX, PAGE, 0, 8}},
+    {WIRE_AGENT_CALL_MASK, SYS_rt_sigprocmask, {0, PAGE, PAGE, 8}},
     {WIRE_AGENT_CALL_MASK, SYS_rt_sigprocmask, {2, PAGE, 0, 8}},
     {WIRE_AGENT_CALL_ACTION, SYS_rt_sigaction, {AGENT_NO_SIGNAL, PAGE, 0, 8}},
     {WIRE_AGENT_CALL_ARCH_PRCTL, SYS_arch_prctl, {0x1003, PAGE}},

@@ -328,6 +328,58 @@ static void test_makers_are_listed(void **state)
     }
 }
 
+static volatile unsigned handled;
+
+static void on_user_signal(int signal)
+{
+    (void)signal;
+    handled = traps; /* 1: after the trap's handler has ended */
+    free(allocate(1));
+}
+
+static void raise_in_trap(int signal, siginfo_t *info, void *context)
+{
+    (void)signal;
+    (void)info;
+    kill(getpid(), SIGUSR1); /* raise() asks for the thread's number */
+    traps++;
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = 1;
+}
+
+/* In a child. A signal that comes while the record is made is handled when it is complete. */
+static int make_interrupted(void)
+{
+    static const int calls[] = {SYS_gettid};
+    struct program program;
+    struct sigaction trap = {.sa_sigaction = raise_in_trap, .sa_flags = SA_SIGINFO};
+    struct sigaction user = {.sa_handler = on_user_signal};
+    sigset_t blocked;
+    make(&program, calls, 1, SECCOMP_RET_TRAP);
+    sigaction(SIGSYS, &trap, NULL);
+    sigaction(SIGUSR1, &user, NULL);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program.head))
+        return 2;
+    free(allocate(1));
+    if (handled != 1 || rig.process->losses[WIRE_AGENT_LOSS_INTERRUPTED] != 0)
+        return 3;
+    if (makers() != 0)
+        return 4;
+    sigprocmask(SIG_SETMASK, NULL, &blocked);
+    return sigisemptyset(&blocked) ? 0 : 5;
+}
+
+static void test_signals_wait_for_a_record(void **state)
+{
+    (void)state;
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(make_interrupted());
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -343,6 +395,7 @@ int main(void)
         TEST(test_strict),
         TEST(test_records_that_are_made),
         TEST(test_makers_are_listed),
+        TEST(test_signals_wait_for_a_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
