@@ -57,16 +57,20 @@ static int clean_process(struct calls *calls, pid_t pid, struct base_error *erro
     return result;
 }
 
-/* Stopped twice: for what must be mapped and the bytes of the loader's doorbell, and for all other bytes. */
-static int attach_process(struct calls *calls, struct space *space, struct base_error *error)
+static int survey_process(struct calls *calls, struct space *space, struct base_error *error)
 {
     int result = clean_process(calls, space->pid, error);
     if (result == BASE_OK)
         result = space_survey(space, &calls->session, error);
     if (result >= 0)
         result = calls_program_refuse(calls, space, error);
-    if (result >= 0)
-        result = calls_program_free_traced(calls, space, error);
+    return result < 0 ? result : calls_program_free_traced(calls, space, error);
+}
+
+/* Stopped twice: for what must be mapped and the bytes of the loader's doorbell, and for all other bytes. */
+static int attach_running(struct calls *calls, struct space *space, struct base_error *error)
+{
+    int result = survey_process(calls, space, error);
     if (result < 0)
         return result;
     bool lock = calls_form_code_uses_gs(calls, space);
@@ -84,19 +88,37 @@ static int attach_process(struct calls *calls, struct space *space, struct base_
     return result > 0 ? space_build_all(space, &calls->session, false, error) : result;
 }
 
+static struct space *add_space(struct calls *calls, pid_t pid, struct base_error *error)
+{
+    struct space *space = space_new(&calls->session, pid);
+    if (space && calls_members_add(calls, pid, space))
+        return space;
+    free(space);
+    base_fail(error, BASE_ENOMEM, "out of memory");
+    return NULL;
+}
+
+int calls_attach_child(struct calls *calls, pid_t pid, struct base_error *error)
+{
+    struct space *space = add_space(calls, pid, error);
+    int result = space ? survey_process(calls, space, error) : BASE_ENOMEM;
+    if (result >= 0)
+        result = attach_held(calls, space, calls_form_code_uses_gs(calls, space), error);
+    return result < 0 ? result : space_build_all(space, &calls->session, true, error);
+}
+
 int calls_attach(struct calls *calls, pid_t pid, struct base_error *error)
 {
     int result = helper_trace_follow(&calls->session.helper, pid, error);
     if (result < 0)
         return result;
-    struct space *space = space_new(&calls->session, pid);
-    if (!space || !calls_members_add(calls, pid, space)) {
-        free(space);
+    struct space *space = add_space(calls, pid, error);
+    if (!space) {
         helper_trace_leave(&calls->session.helper, pid, NULL);
-        return base_fail(error, BASE_ENOMEM, "out of memory");
+        return BASE_ENOMEM;
     }
     uint64_t began = base_clock_now();
-    result = attach_process(calls, space, error);
+    result = attach_running(calls, space, error);
     calls->setup_ns += base_clock_now() - began;
     struct trace_cost cost;
     if (helper_trace_cost(&calls->session.helper, pid, &cost, NULL) == BASE_OK)

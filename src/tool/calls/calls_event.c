@@ -91,8 +91,8 @@ static int begin_fork(struct calls *calls, struct space *parent, const struct tr
                : space_threads_refill(child, &calls->session, true, error);
 }
 
-/* Not followed: the copy becomes what it would have been without us. */
-static void clean_fork(struct calls *calls, const struct space *parent, pid_t pid)
+/* The copy becomes what it would have been without us. False: something of ours stays in it. */
+static bool clean_fork(struct calls *calls, const struct space *parent, pid_t pid)
 {
     struct space child = *parent;
     struct calls_remains remains;
@@ -104,6 +104,23 @@ static void clean_fork(struct calls *calls, const struct space *parent, pid_t pi
     if (result < 0 && result != BASE_ENOTFOUND)
         remains_left_add(&calls->left, pid, 0, !remains.changes);
     calls_members_publish_remains(calls, pid, &remains);
+    return result == BASE_OK && !remains.memory_bytes;
+}
+
+/* A child that is reported after its parent was attached to, and was created before that, has nothing of ours,
+ * or what its parent had then: it is begun with as a process of its own. */
+static int begin_child(struct calls *calls, struct space *parent, const struct trace_event *event,
+                       struct base_error *error)
+{
+    int result = begin_fork(calls, parent, event, error);
+    if (result == BASE_OK)
+        return result;
+    bool clean = clean_fork(calls, parent, event->pid);
+    if (result != BASE_EUSAGE || !clean)
+        return result;
+    calls_members_remove(calls, event->pid);
+    base_error_clear(error);
+    return calls_attach_child(calls, event->pid, error);
 }
 
 static void on_fork(struct calls *calls, const struct trace_event *event)
@@ -119,12 +136,12 @@ static void on_fork(struct calls *calls, const struct trace_event *event)
         helper_trace_leave(&calls->session.helper, event->pid, NULL);
         return;
     }
-    if (begin_fork(calls, parent, event, &why) == BASE_OK) {
+    uint64_t began = base_clock_now();
+    if (begin_child(calls, parent, event, &why) < 0)
+        calls_members_give_up(calls, event->pid, &why);
+    else
         helper_trace_release(&calls->session.helper, event->pid, NULL, NULL);
-        return;
-    }
-    clean_fork(calls, parent, event->pid);
-    calls_members_give_up(calls, event->pid, &why);
+    calls->setup_ns += base_clock_now() - began;
 }
 
 static void on_vfork(struct calls *calls, const struct trace_event *event)

@@ -106,6 +106,12 @@ void calls_publish_guess(struct calls *calls);
 /* What has ended by that time (CLOCK_MONOTONIC), spaces and threads. */
 void calls_publish_ended(struct calls *calls, uint64_t until);
 
+/* --- calls_attach.c --- */
+
+/* A fork child that is held before its first instruction and has nothing of ours; it stays held. On failure
+ * calls_members_give_up takes out what was put into it. */
+int calls_attach_child(struct calls *calls, pid_t pid, struct base_error *error);
+
 /* --- calls_event.c, calls_objects.c --- */
 
 void calls_event(struct calls *calls, const struct trace_event *event);

@@ -5,7 +5,8 @@
 #include "space.h"
 
 /* A copy for process `pid`, which was forked from one of `parent` and is held: the same code and patches,
- * counters of its own. */
+ * counters of its own. BASE_EUSAGE: it is no copy of what its parent has by now, since it was created before
+ * that was mapped. */
 int space_fork(const struct space *parent, struct space_session *session, pid_t pid, struct space **made,
                struct base_error *error);
 

@@ -1,6 +1,7 @@
 """Programs that threads start at the same time, by posix_spawn, vfork and fork: in every mode each is as it is alone, and is counted whole or
 is a counted loss. Launched, and attached before the first is started."""
 import os
+import struct
 import subprocess
 import time
 
@@ -89,6 +90,41 @@ def attached(mode):
         judge(context, tally.Profile(context, context.path("profile")), mode, result)
     run.__name__ = f"attached_{mode}".replace("+", "_")
     tap.case(run)
+
+
+MISSED = 27  # doc/losses.md
+ATTACHES, EACH = 15, 100  # EACH: calls of own_work by a child of programs/creations.c
+
+
+def count_forks(path):
+    with open(path, "rb") as file:
+        return struct.unpack("q", file.read(8))[0]
+
+
+@tap.case
+def children_created_while_it_is_attached(context):
+    """Once in some six attaches a child is created after its process is followed, and before anything is mapped there: it is counted, too,
+    from its first instruction to its last."""
+    command = harm.Row("creations", source="creations.c", compile="gcc -O1 -g -pthread -o {program} {source} -ldl").prepare(context)
+    for _ in range(ATTACHES):
+        process = tally.start(context, [*command, context.path("count"), "fork", "0"], stdin=subprocess.PIPE)
+        process.stdout.readline()
+        before = count_forks(context.path("count"))
+        one = tally.start(context, [context.tally, "record", "--calls", "--no-time", "-o", context.path("profile"), "-p", str(process.pid)])
+        begun = tally.wait_for(lambda pid=process.pid: harm.ours(pid) or one.poll() is not None)
+        context.check(begun and one.poll() is None, "tally did not begin")
+        attached = count_forks(context.path("count"))
+        context.check(tally.wait_for(lambda: count_forks(context.path("count")) > attached + 20), "20 children in 10 s")
+        least = count_forks(context.path("count")) - attached - 2
+        process.stdin.close()
+        context.equal(process.wait(20), 0, "status of the program")
+        result = tally.finish(one)
+        context.equal(result.status, 0, f"status of tally ({result.text()})")
+        profile = tally.Profile(context, context.path("profile"))
+        context.equal(profile.losses().get(MISSED, 0), 0, f"processes that were missed ({result.text()}; {profile.meta().get('calls_notice')})")
+        counted = profile.rows("select coalesce(sum(calls), 0) from edges where callee = 'own_work'")[0][0]
+        context.equal(counted % EACH, 0, f"calls beyond whole children, of {counted}")
+        context.check(least <= counted // EACH <= count_forks(context.path("count")) - before + 1, f"{counted} calls of at least {least} children")
 
 
 for name, mode_options in MODES.items():

@@ -1,5 +1,5 @@
-/* creations FILE thread|fork|exec|object: makes one after the other, some hundred a second, until its standard input ends; how many so far
- * stands in FILE. */
+/* creations FILE thread|fork|exec|object [PAUSE]: makes one after the other until its standard input ends, with PAUSE milliseconds
+ * between them (5: some hundred a second); how many so far stands in FILE. A fork's child calls own_work a hundred times. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -7,7 +7,7 @@
 #include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,9 +31,16 @@ static int end_of(pid_t child)
     return waitpid(child, &status, 0) != child || status;
 }
 
+static __attribute__((noinline)) void own_work(int turn)
+{
+    __asm__ volatile("" : : "r"(turn));
+}
+
 static int make_fork(void)
 {
     pid_t child = fork();
+    for (int i = 0; child == 0 && i < 100; i++)
+        own_work(i);
     if (child == 0)
         _exit(0);
     return end_of(child);
@@ -62,9 +69,10 @@ int main(int argc, char **argv)
                         : argv[2][0] == 'f' ? make_fork
                         : argv[2][0] == 'e' ? make_exec
                                             : make_object;
+    int pause = argc > 3 ? atoi(argv[3]) : 5;
     puts("begun");
     fflush(stdout);
-    for (struct pollfd end = {0, POLLIN, 0}; poll(&end, 1, 5) == 0; ++*count)
+    for (struct pollfd end = {0, POLLIN, 0}; poll(&end, 1, pause) == 0; ++*count)
         if (make())
             return 8;
     return 0;
