@@ -1,25 +1,18 @@
-#include <inttypes.h>
 #include <linux/capability.h>
 #include <stdio.h>
-#include <string.h>
 
+#include "base_read.h"
 #include "doctor.h"
+#include "proc_status.h"
 
-/* The number behind "NAME:" in /proc/self/status. */
-static bool read_status(const struct doctor *doctor, const char *name, int base, uint64_t *value)
+#define STATUS_MOST (1u << 20)
+
+/* /proc/self/status; empty where there is none. */
+static void read_status(const struct doctor *doctor, struct base_text *status)
 {
-    char path[512], line[256];
+    char path[512];
     snprintf(path, sizeof path, "%s/proc/self/status", doctor->root);
-    FILE *file = fopen(path, "re");
-    bool found = false;
-    size_t length = strlen(name);
-    while (file && !found && fgets(line, sizeof line, file)) {
-        found = !strncmp(line, name, length) && line[length] == ':' &&
-                sscanf(line + length + 1, base == 16 ? "%" SCNx64 : "%" SCNu64, value) == 1;
-    }
-    if (file)
-        fclose(file);
-    return found;
+    base_read_file(path, STATUS_MOST, status);
 }
 
 struct capability {
@@ -38,8 +31,10 @@ void doctor_check_capabilities(struct doctor *doctor)
 {
     char names[160] = "";
     size_t used = 0;
-    if (!read_status(doctor, "CapEff", 16, &doctor->capabilities))
-        doctor->capabilities = 0;
+    struct base_text status = {0};
+    read_status(doctor, &status);
+    doctor->capabilities = proc_status_set(base_text_string(&status), "CapEff");
+    base_text_free(&status);
     for (size_t i = 0; i < sizeof useful / sizeof *useful; i++) {
         if (doctor_has(doctor, useful[i].number))
             used +=
@@ -61,9 +56,10 @@ void doctor_check_capabilities(struct doctor *doctor)
 
 void doctor_check_seccomp(struct doctor *doctor)
 {
-    uint64_t mode = 0;
-    read_status(doctor, "Seccomp", 10, &mode);
-    doctor->filtered = mode != 0;
+    struct base_text status = {0};
+    read_status(doctor, &status);
+    doctor->filtered = proc_status_number(base_text_string(&status), "Seccomp", 0) != 0;
+    base_text_free(&status);
     struct doctor_line *line = doctor_add(doctor, "seccomp", DOCTOR_OK);
     if (doctor->filtered)
         doctor_explain(

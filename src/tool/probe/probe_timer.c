@@ -18,6 +18,7 @@
 #include "base_array.h"
 #include "base_clock.h"
 #include "base_map.h"
+#include "proc_status.h"
 #include "proc_target.h"
 
 enum {
@@ -107,39 +108,23 @@ static uint64_t bit_of(const struct beginning *beginning)
     return UINT64_C(1) << (beginning->signal - 1);
 }
 
-static uint32_t last_number(const char *text)
-{
-    uint32_t number = 0;
-    char *end;
-    for (uint32_t next; (next = (uint32_t)strtoul(text, &end, 10)), end != text; text = end)
-        number = next;
-    return number;
-}
-
-static void read_line(struct beginning *beginning, struct thread *thread, const char *line)
-{
-    uint64_t set = strlen(line) > 7 ? strtoull(line + 7, NULL, 16) : 0;
-    if (!strncmp(line, "NSpid:", 6))
-        thread->tid = last_number(line + 6);
-    else if (!strncmp(line, "NStgid:", 7))
-        beginning->own_pid = last_number(line + 7);
-    else if (!strncmp(line, "SigBlk:", 7))
-        thread->blocked = set & bit_of(beginning);
-    else if (!strncmp(line, "SigIgn:", 7) || !strncmp(line, "SigCgt:", 7))
-        beginning->taken |= (set & bit_of(beginning)) != 0;
-}
-
 /* False: out of memory. One that has ended is left out. */
-static bool add_thread(struct beginning *beginning, const char *tid)
+static bool add_thread(struct beginning *beginning, pid_t tid)
 {
-    char path[64], line[512];
-    struct thread thread = {0};
-    snprintf(path, sizeof path, "/proc/%d/task/%.16s/status", (int)beginning->place->pid, tid);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file))
-        read_line(beginning, &thread, line);
-    if (file)
-        fclose(file);
+    struct base_text status = {0};
+    long inside, own_pid;
+    proc_status_read(beginning->place->pid, tid, &status);
+    const char *text = base_text_string(&status);
+    proc_status_numbers(text, "NSpid", &inside);
+    if (proc_status_numbers(text, "NStgid", &own_pid))
+        beginning->own_pid = (uint32_t)own_pid;
+    uint64_t taken = proc_status_set(text, "SigIgn") | proc_status_set(text, "SigCgt");
+    beginning->taken |= (taken & bit_of(beginning)) != 0;
+    const struct thread thread = {
+        .tid = (uint32_t)inside,
+        .blocked = (proc_status_set(text, "SigBlk") & bit_of(beginning)) != 0,
+    };
+    base_text_free(&status);
     if (!thread.tid)
         return true;
     if (!base_array_room(beginning->threads, beginning->count, beginning->capacity))
@@ -182,7 +167,7 @@ static int list_threads(struct beginning *beginning)
     DIR *all = opendir(path);
     const struct dirent *entry;
     while (all && room && (entry = readdir(all)))
-        room = entry->d_name[0] == '.' || add_thread(beginning, entry->d_name);
+        room = entry->d_name[0] == '.' || add_thread(beginning, (pid_t)strtol(entry->d_name, NULL, 10));
     if (all)
         closedir(all);
     if (!room)

@@ -8,6 +8,7 @@
 #include "arch.h"
 #include "base_array.h"
 #include "base_clock.h"
+#include "proc_status.h"
 
 enum {
     KEPT_MOST = 64, /* tables of processes that have ended */
@@ -91,14 +92,12 @@ uint64_t probe_timing_fixed(const struct probe_timing *timing)
 
 int probe_timing_allows(pid_t pid, struct base_error *error)
 {
-    char path[64], line[512];
-    bool shadow = false;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file))
-        shadow |= !strncmp(line, "x86_Thread_features:", 20) && strstr(line, "shstk");
-    if (file)
-        fclose(file);
+    struct base_text status = {0};
+    proc_status_read(pid, 0, &status);
+    const char *features = proc_status_field(base_text_string(&status), "x86_Thread_features");
+    const char *found = features ? strstr(features, "shstk") : NULL;
+    bool shadow = found && !memchr(features, '\n', (size_t)(found - features));
+    base_text_free(&status);
     return shadow
                ? base_fail(error, BASE_EUNSUPPORTED,
                            "process %d runs with shadow stacks, on which return addresses cannot be replaced",

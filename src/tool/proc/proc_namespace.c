@@ -7,20 +7,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proc_target.h"
+#include "proc_status.h"
 
 /* The number of /proc/self, and that of each namespace from /proc's down to the process's own. Without
  * CONFIG_PID_NS there is one namespace, and no such line. */
 bool proc_namespace_is_own(const char *text, pid_t pid)
 {
-    const char *line = strstr(text, "\nPid:"), *inner = strstr(text, "\nNSpid:");
-    char *end;
-    if (!line || strtol(line + strlen("\nPid:"), &end, 10) != pid)
-        return false;
-    if (!inner)
-        return true;
-    inner += strlen("\nNSpid:");
-    return strtol(inner, &end, 10) == pid && *end == '\n';
+    long innermost;
+    unsigned namespaces = proc_status_numbers(text, "NSpid", &innermost);
+    return proc_status_number(text, "Pid", 0) == pid &&
+           (namespaces == 0 || (namespaces == 1 && innermost == pid));
 }
 
 /* Children are created in the PID namespace of this process, unless the link leads to another one, or nowhere
@@ -35,14 +31,17 @@ static bool has_own_children(void)
 
 enum proc_namespace proc_namespace_look(void)
 {
-    char text[4096], self[32];
+    char self[32];
+    struct base_text status = {0};
     ssize_t length = readlink("/proc/self", self, sizeof self - 1);
     if (length < 0 && access("/proc/1", F_OK))
         return PROC_NAMESPACE_NO_PROC;
     self[length < 0 ? 0 : length] = '\0';
     pid_t seen = (pid_t)strtol(self, NULL, 10);
-    if (length < 0 || proc_target_text(seen, seen, "status", text, sizeof text) < 0 ||
-        !proc_namespace_is_own(text, getpid()))
+    bool own = length >= 0 && proc_status_read(seen, 0, &status) == BASE_OK &&
+               proc_namespace_is_own(base_text_string(&status), getpid());
+    base_text_free(&status);
+    if (!own)
         return PROC_NAMESPACE_STRANGE_PROC;
     return has_own_children() ? PROC_NAMESPACE_OWN : PROC_NAMESPACE_STRANGE_CHILDREN;
 }

@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proc_status.h"
+
 #define KERNEL_THREAD 0x00200000u /* PF_KTHREAD of linux/sched.h, shown in stat */
 #define PAGE          PROC_TARGET_PAGE
 #define PAGE_PRESENT  (3ull << 62) /* in a word of pagemap: in memory or swapped */
@@ -101,59 +103,41 @@ static bool parse_stat(const char *text, struct proc_target_facts *facts)
     return true;
 }
 
-/* The `field`th number (from 0) behind "\nKEY:"; 0 where the kernel does not report it. */
-static long status_number(const char *text, const char *key, int field)
-{
-    const char *at = strstr(text, key);
-    if (!at)
-        return 0;
-    char *end = NULL;
-    long value = 0;
-    at += strlen(key);
-    for (int i = 0; i <= field; i++, at = end)
-        value = strtol(at, &end, 10);
-    return value;
-}
-
-/* The hexadecimal number behind "\nKEY:"; 0 where the kernel does not report it. */
-static uint64_t status_mask(const char *text, const char *key)
-{
-    const char *at = strstr(text, key);
-    return at ? strtoull(at + strlen(key), NULL, 16) : 0;
-}
-
 int proc_target_facts(pid_t pid, pid_t tid, struct proc_target_facts *facts)
 {
-    char text[4096];
+    char stat[4096];
+    struct base_text status = {0};
     *facts = (struct proc_target_facts){0};
-    if (proc_target_text(pid, tid, "stat", text, sizeof text) <= 0 || !parse_stat(text, facts))
-        return BASE_ENOTFOUND;
-    if (proc_target_text(pid, tid, "status", text, sizeof text) <= 0)
-        return BASE_ENOTFOUND;
-    facts->process = (pid_t)status_number(text, "\nTgid:", 0);
-    facts->tracer = (pid_t)status_number(text, "\nTracerPid:", 0);
-    facts->threads = status_number(text, "\nThreads:", 0);
-    facts->parent = (pid_t)status_number(text, "\nPPid:", 0);
-    facts->user = (uid_t)status_number(text, "\nUid:", 1);
-    facts->seccomp = (int)status_number(text, "\nSeccomp:", 0);
-    facts->filters = (int)status_number(text, "\nSeccomp_filters:", 0);
-    facts->caught = status_mask(text, "\nSigCgt:");
-    return BASE_OK;
+    bool found = proc_target_text(pid, tid, "stat", stat, sizeof stat) > 0 && parse_stat(stat, facts) &&
+                 proc_status_read(pid, tid, &status) == BASE_OK;
+    const char *text = base_text_string(&status);
+    facts->process = (pid_t)proc_status_number(text, "Tgid", 0);
+    facts->tracer = (pid_t)proc_status_number(text, "TracerPid", 0);
+    facts->threads = proc_status_number(text, "Threads", 0);
+    facts->parent = (pid_t)proc_status_number(text, "PPid", 0);
+    facts->user = (uid_t)proc_status_number(text, "Uid", 1);
+    facts->seccomp = (int)proc_status_number(text, "Seccomp", 0);
+    facts->filters = (int)proc_status_number(text, "Seccomp_filters", 0);
+    facts->caught = proc_status_set(text, "SigCgt");
+    base_text_free(&status);
+    return found ? BASE_OK : BASE_ENOTFOUND;
 }
 
 int proc_target_credentials(pid_t pid, struct proc_target_credentials *credentials)
 {
-    char text[4096];
-    if (proc_target_text(pid, pid, "status", text, sizeof text) <= 0)
-        return BASE_ENOTFOUND;
+    struct base_text status = {0};
+    bool found = proc_status_read(pid, 0, &status) == BASE_OK;
+    const char *text = base_text_string(&status);
     *credentials = (struct proc_target_credentials){
-        .user = (uid_t)status_number(text, "\nUid:", 1),
-        .group = (gid_t)status_number(text, "\nGid:", 1),
-        .permitted = status_mask(text, "\nCapPrm:"),
-        .bounding = status_mask(text, "\nCapBnd:"),
-        .gives_up = status_number(text, "\nNoNewPrivs:", 0) != 0,
+        .user = (uid_t)proc_status_number(text, "Uid", 1),
+        .group = (gid_t)proc_status_number(text, "Gid", 1),
+        .permitted = proc_status_set(text, "CapPrm"),
+        .effective = proc_status_set(text, "CapEff"),
+        .bounding = proc_status_set(text, "CapBnd"),
+        .gives_up = proc_status_number(text, "NoNewPrivs", 0) != 0,
     };
-    return BASE_OK;
+    base_text_free(&status);
+    return found ? BASE_OK : BASE_ENOTFOUND;
 }
 
 bool proc_target_name(pid_t pid, pid_t tid, char *name, size_t size)

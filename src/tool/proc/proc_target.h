@@ -41,8 +41,8 @@ int proc_target_facts(pid_t pid, pid_t tid, struct proc_target_facts *facts);
 struct proc_target_credentials {
     uid_t user;
     gid_t group;
-    uint64_t permitted, bounding; /* sets of capabilities, bit CAP_X */
-    bool gives_up;                /* no_new_privs: no exec gives it any */
+    uint64_t permitted, effective, bounding; /* sets of capabilities, bit CAP_X */
+    bool gives_up;                           /* no_new_privs: no exec gives it any */
 };
 
 /* BASE_OK, or BASE_ENOTFOUND when there is no such process (then without a message). */

@@ -5,38 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proc_status.h"
 #include "proc_target.h"
 
 /* 0: it is gone. */
 static pid_t process_of_thread(pid_t tid)
 {
-    char path[64], line[256];
-    pid_t pid = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)tid);
-    FILE *file = fopen(path, "re");
-    while (file && !pid && fgets(line, sizeof line, file))
-        if (!strncmp(line, "Tgid:", 5))
-            pid = (pid_t)strtol(line + 5, NULL, 10);
-    if (file)
-        fclose(file);
-    return pid;
+    struct proc_target_facts facts;
+    return proc_target_facts(tid, tid, &facts) == BASE_OK ? facts.process : 0;
 }
 
 /* The numbers of a thread, from our namespace to its own: how many; *inside is the last. */
 static unsigned read_numbers(pid_t pid, pid_t tid, pid_t *inside)
 {
-    char path[64], line[512];
-    unsigned count = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/status", (int)pid, (int)tid);
-    FILE *file = fopen(path, "re");
-    *inside = 0;
-    while (file && !count && fgets(line, sizeof line, file)) {
-        char *at = line + 6;
-        for (bool numbers = !strncmp(line, "NSpid:", 6); numbers && *at == '\t'; count++)
-            *inside = (pid_t)strtol(at, &at, 10);
-    }
-    if (file)
-        fclose(file);
+    struct base_text status = {0};
+    long last;
+    proc_status_read(pid, tid, &status);
+    unsigned count = proc_status_numbers(base_text_string(&status), "NSpid", &last);
+    base_text_free(&status);
+    *inside = (pid_t)last;
     return count;
 }
 

@@ -23,6 +23,7 @@
 
 #include "base_array.h"
 #include "base_map.h"
+#include "proc_status.h"
 #include "symbol_spans.h"
 
 enum {
@@ -106,22 +107,15 @@ bool symbol_jit_find(const struct symbol_jit *jit, uint64_t address, uint64_t ti
 /* While it lives, a process shows its user, and its pid as its own namespace has it: the name of its map. */
 static void read_status(struct symbol_jit *jit, pid_t pid)
 {
-    char path[64], line[256];
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return;
-    while (fgets(line, sizeof line, file)) {
-        unsigned effective;
-        const char *innermost = strrchr(line, '\t');
-        if (sscanf(line, "Uid: %*u %u", &effective) == 1) {
-            jit->owner = effective;
-            jit->owner_known = true;
-        } else if (!strncmp(line, "NSpid:", 6) && innermost) {
-            jit->inner = (pid_t)strtol(innermost + 1, NULL, 10);
-        }
+    struct base_text status = {0};
+    if (proc_status_read(pid, 0, &status) == BASE_OK) {
+        long inner;
+        jit->owner = (uid_t)proc_status_number(status.data, "Uid", 1);
+        jit->owner_known = true;
+        if (proc_status_numbers(status.data, "NSpid", &inner))
+            jit->inner = (pid_t)inner;
     }
-    fclose(file);
+    base_text_free(&status);
 }
 
 static int open_map(const struct symbol_jit *jit, const char *path)

@@ -54,15 +54,9 @@ int trace_detach_check(const struct trace_follow_space *space, const struct trac
 
 static bool has_capability(void)
 {
-    char line[256];
-    uint64_t effective = 0;
-    FILE *file = fopen("/proc/self/status", "re");
-    while (file && fgets(line, sizeof line, file))
-        if (!strncmp(line, "CapEff:", 7))
-            effective = strtoull(line + 7, NULL, 16);
-    if (file)
-        fclose(file);
-    return (effective >> CAP_SYS_PTRACE & 1) != 0;
+    struct proc_target_credentials own = {0};
+    proc_target_credentials(getpid(), &own);
+    return (own.effective >> CAP_SYS_PTRACE & 1) != 0;
 }
 
 static bool yama_forbids(void)
