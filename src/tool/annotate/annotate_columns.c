@@ -158,7 +158,7 @@ void annotate_cut(const struct annotate *annotate, const char *text, size_t leng
     unsigned width = annotate->context->width, room = width > used ? width - used : 1, column = 0;
     struct base_text wide = {0}, clean = {0};
     add_expanded(text, length, &wide);
-    view_text_clean(&clean, base_text_string(&wide), ascii);
+    base_utf8_clean(&clean, base_text_string(&wide), ascii);
     const char *at = base_text_string(&clean);
     bool fits = !width || base_utf8_width(at) <= room;
     for (size_t bytes; *at && !fits; at += bytes) {
@@ -178,7 +178,7 @@ void annotate_name(const struct annotate *annotate, const char *name, unsigned c
 {
     bool ascii = annotate->context->options->ascii;
     struct base_text clean = {0};
-    view_text_clean(&clean, name, ascii);
+    base_utf8_clean(&clean, name, ascii);
     view_text_fit_name(out, base_text_string(&clean), annotate->context->width ? columns : 0, ascii);
     out->failed |= clean.failed;
     base_text_free(&clean);

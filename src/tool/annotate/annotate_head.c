@@ -18,7 +18,7 @@ static void head_print_words(const struct annotate *annotate, const char *words,
 {
     struct view_context *context = annotate->context;
     struct base_text clean = {0};
-    view_text_clean(&clean, words, context->options->ascii);
+    base_utf8_clean(&clean, words, context->options->ascii);
     view_style_begin(context->out, style, context->options->color);
     base_wrap(context->out, base_text_string(&clean), 0, 2, context->width);
     view_style_end(context->out, style, context->options->color);

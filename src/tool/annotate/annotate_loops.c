@@ -14,6 +14,7 @@
 #include "annotate_places.h"
 #include "annotate_span.h"
 #include "base_array.h"
+#include "base_utf8.h"
 #include "base_wrap.h"
 #include "profile_extent.h"
 #include "view.h"
@@ -310,7 +311,7 @@ static void loops_print_words(struct loops *loops, struct base_text *words)
     if (!loops->noted)
         base_text_add(context->out, "\n");
     loops->noted = true;
-    view_text_clean(&clean, base_text_string(words), context->options->ascii);
+    base_utf8_clean(&clean, base_text_string(words), context->options->ascii);
     base_text_add(context->out, "  ");
     base_wrap(context->out, base_text_string(&clean), 2, 4, context->width);
     base_text_add(context->out, "\n");

@@ -83,3 +83,35 @@ unsigned base_utf8_width(const char *text)
     }
     return width;
 }
+
+void base_utf8_escape(struct base_text *out, uint32_t character)
+{
+    base_text_addf(out, character < 0x100 ? "\\x%02x" : "\\u%04x", (unsigned)character);
+}
+
+/* How many printable ASCII characters a text begins with: most names are nothing else. */
+static size_t count_ascii(const char *text)
+{
+    size_t length = 0;
+    while (text[length] >= ' ' && text[length] <= '~')
+        length++;
+    return length;
+}
+
+void base_utf8_clean(struct base_text *out, const char *text, bool ascii)
+{
+    for (size_t length; *text; text += length) {
+        length = count_ascii(text);
+        if (length) {
+            base_text_add_bytes(out, text, length);
+            continue;
+        }
+        uint32_t character = base_utf8_next(text, &length);
+        if (character == BASE_UTF8_INVALID || (character >= 0x80 && ascii))
+            base_text_add(out, "?");
+        else if (base_utf8_printable(character))
+            base_text_add_bytes(out, text, length);
+        else
+            base_utf8_escape(out, character);
+    }
+}

@@ -43,7 +43,7 @@ static bool screen_end_line(const struct browse_model *model, struct base_text *
     struct base_text fitted = {0};
     size_t length, kept = 0;
     unsigned used = 0;
-    view_text_clean(&fitted, base_text_string(line), model->ascii);
+    base_utf8_clean(&fitted, base_text_string(line), model->ascii);
     for (const char *at = base_text_string(&fitted); at[kept]; kept += length) {
         unsigned columns = base_utf8_columns(base_utf8_next(at + kept, &length));
         if (used + columns > model->columns)
@@ -86,7 +86,7 @@ static bool add_title(struct browse_screen *screen, const struct browse_model *m
         return false;
     base_text_addf(line, " %s", view_name(model));
     unsigned used = base_utf8_width(base_text_string(line));
-    view_text_clean(&clean, of, model->ascii);
+    base_utf8_clean(&clean, of, model->ascii);
     if (model->columns > used + 8)
         view_text_fit(&right, base_text_string(&clean), model->columns - used - 4, model->ascii);
     unsigned wide = base_utf8_width(base_text_string(&right));
@@ -160,13 +160,13 @@ static void screen_add_name(const struct browse_model *model, struct base_text *
     unsigned room = model->columns > used + last + 1 ? model->columns - used - last - 1 : 1;
     size_t before = line->length;
     struct base_text clean = {0};
-    view_text_clean(&clean, name, model->ascii);
+    base_utf8_clean(&clean, name, model->ascii);
     view_text_fit_name(line, base_text_string(&clean), room, model->ascii);
     if (last && !line->failed) {
         unsigned taken = base_utf8_width(line->data + before);
         base_text_add_repeated(line, ' ', room > taken ? room - taken + 1 : 1);
         base_text_clear(&clean);
-        view_text_clean(&clean, image, model->ascii);
+        base_utf8_clean(&clean, image, model->ascii);
         view_text_fit(line, base_text_string(&clean), last, model->ascii);
     }
     line->failed |= clean.failed;

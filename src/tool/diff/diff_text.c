@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base_utf8.h"
 #include "base_wrap.h"
 #include "diff_rows.h"
 #include "view_style.h"
@@ -74,7 +75,7 @@ static void add_cost(const struct diff *diff, double cost, struct base_text *out
 static void text_add_line(struct diff *diff, const char *words, enum view_style style)
 {
     struct base_text clean = {0};
-    view_text_clean(&clean, words, diff->options->ascii);
+    base_utf8_clean(&clean, words, diff->options->ascii);
     view_style_begin(diff->out, style, diff->options->color);
     base_wrap(diff->out, base_text_string(&clean), 0, HANGING, diff->options->width);
     view_style_end(diff->out, style, diff->options->color);

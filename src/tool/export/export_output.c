@@ -60,10 +60,8 @@ static void add_special(struct base_text *out, uint32_t character, enum export_e
         base_text_add(out, "\"\"");
     else if (character == ';')
         base_text_add(out, ":");
-    else if (character < 0x100)
-        base_text_addf(out, "\\x%02x", (unsigned)character);
     else
-        base_text_addf(out, "\\u%04x", (unsigned)character);
+        base_utf8_escape(out, character);
 }
 
 static bool is_special(uint32_t character, enum export_escape escape)

@@ -6,6 +6,7 @@
  * function whose calls were not counted cannot be charged for them: such functions stand apart, with the
  * bound for a call that costs nothing. */
 #include "report_candidates.h"
+#include "base_utf8.h"
 #include "report_views.h"
 #include "view_json.h"
 
@@ -286,7 +287,7 @@ static void add_missing(const struct candidates *self, struct base_text *words)
         struct base_text reason = {0};
         profile_extent_not_counted(&extent, &reason);
         base_text_add(words, "Calls: ");
-        view_text_clean(words, base_text_string(&reason), self->context->options->ascii);
+        base_utf8_clean(words, base_text_string(&reason), self->context->options->ascii);
         words->failed |= reason.failed;
         base_text_free(&reason);
     }

@@ -6,6 +6,7 @@
 
 #include "base_array.h"
 #include "base_map.h"
+#include "base_utf8.h"
 #include "base_wrap.h"
 #include "profile_extent.h"
 #include "view_style.h"
@@ -263,7 +264,7 @@ static void add_no_coverage(const struct view_context *context, struct base_text
     if (extent.degree == PROFILE_EXTENT_NONE) {
         profile_extent_not_counted(&extent, &reason);
         base_text_add(words, " ");
-        view_text_clean(words, base_text_string(&reason), context->options->ascii);
+        base_utf8_clean(words, base_text_string(&reason), context->options->ascii);
         base_text_add(words, ".");
     } else {
         base_text_add(words, " of which images is not known.");
@@ -282,7 +283,7 @@ static void add_functions(const struct coverage *self, struct base_text *words)
     if (extent.anywhere || extent.unfinished) {
         base_text_add(words, " in what was counted, which is not all (");
         profile_extent_reason(&extent, &reason);
-        view_text_clean(words, base_text_string(&reason), self->context->options->ascii);
+        base_utf8_clean(words, base_text_string(&reason), self->context->options->ascii);
         base_text_add(words, ")");
     }
     base_text_add(words, ".");
@@ -308,7 +309,7 @@ static void add_sums(struct coverage *self, struct base_text *words)
     const char *names = profile_meta(self->context->profile, "calls_names");
     if (names && *names) {
         base_text_add(words, " Only calls from or to ");
-        view_text_clean(words, names, self->context->options->ascii);
+        base_utf8_clean(words, names, self->context->options->ascii);
         base_text_add(words, " were asked for.");
     }
     if (indirect.found)
@@ -459,7 +460,7 @@ static void print_reasons(struct coverage *self, size_t begin, size_t end)
     uint32_t image = self->reasons[begin].image;
     unsigned before = columns_before(context, &self->reasons[begin]);
     struct base_text name = {0}, fitted = {0};
-    view_text_clean(&name, coverage_name_of(self, image), context->options->ascii);
+    base_utf8_clean(&name, coverage_name_of(self, image), context->options->ascii);
     view_text_fit(&fitted, base_text_string(&name), context->width, context->options->ascii);
     base_text_add(context->out, "\n");
     view_style_begin(context->out, VIEW_BOLD, context->options->color);

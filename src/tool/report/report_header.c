@@ -83,7 +83,7 @@ static void add_part(struct flow *flow, const char *text, enum view_style style)
 static void add_text(struct flow *flow, struct base_text *part, enum view_style style)
 {
     struct base_text clean = {0};
-    view_text_clean(&clean, base_text_string(part), flow->context->options->ascii);
+    base_utf8_clean(&clean, base_text_string(part), flow->context->options->ascii);
     if (clean.length)
         add_part(flow, base_text_string(&clean), style);
     flow->context->out->failed |= part->failed | clean.failed;
@@ -126,7 +126,7 @@ static void add_program(struct flow *flow, struct base_text *part)
         if (profile->process_count > 4)
             base_text_addf(part, " and %zu more", profile->process_count - 4);
     }
-    view_text_clean(&clean, base_text_string(part), flow->context->options->ascii);
+    base_utf8_clean(&clean, base_text_string(part), flow->context->options->ascii);
     base_text_clear(part);
     view_text_fit(part, base_text_string(&clean), flow->context->width, flow->context->options->ascii);
     flow->context->out->failed |= clean.failed;

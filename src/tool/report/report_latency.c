@@ -158,8 +158,8 @@ static void add_title(const struct latency *latency, uint32_t entity, unsigned i
     bool ascii = context->options->ascii;
     struct base_text name = {0}, clean = {0}, tail = {0};
     view_entity_name(&latency->entities, entity, &name);
-    view_text_clean(&clean, base_text_string(&name), ascii);
-    view_text_clean(&tail, image, ascii);
+    base_utf8_clean(&clean, base_text_string(&name), ascii);
+    base_utf8_clean(&tail, image, ascii);
     unsigned behind = tail.length ? base_utf8_width(base_text_string(&tail)) + 4 : 0, taken = indent + behind;
     unsigned room = context->width > taken + BAR_LEAST ? context->width - taken : BAR_LEAST;
     view_text_fit_name(title, base_text_string(&clean), context->width ? room : 0, ascii);

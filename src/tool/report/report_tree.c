@@ -230,7 +230,7 @@ static void name_branch(const struct tree *tree, uint32_t branch, struct base_te
 {
     struct base_text raw = {0};
     view_entity_name(&tree->merge.entities, tree->merge.branches[branch].entity, &raw);
-    view_text_clean(name, base_text_string(&raw), tree->merge.context->options->ascii);
+    base_utf8_clean(name, base_text_string(&raw), tree->merge.context->options->ascii);
     name->failed |= raw.failed;
     base_text_free(&raw);
 }

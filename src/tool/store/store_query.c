@@ -37,17 +37,11 @@ struct printer {
 };
 
 /* For a terminal: what must not reach one as it is, and what would end the value, has an escape. */
-static void print_plain(FILE *out, const char *text)
+static void print_plain(struct printer *printer, const char *text)
 {
-    for (size_t length; *text; text += length) {
-        uint32_t character = base_utf8_next(text, &length);
-        if (character == BASE_UTF8_INVALID)
-            fputc('?', out);
-        else if (base_utf8_printable(character))
-            fwrite(text, 1, length, out);
-        else
-            fprintf(out, character < 0x100 ? "\\x%02x" : "\\u%04x", (unsigned)character);
-    }
+    base_text_clear(&printer->quoted);
+    base_utf8_clean(&printer->quoted, text, false);
+    fputs(base_text_string(&printer->quoted), printer->out);
 }
 
 static void print_csv(FILE *out, const char *text)
@@ -104,22 +98,23 @@ static void print_row(struct printer *printer, sqlite3_stmt *row, bool first)
         } else if (format == STORE_QUERY_CSV) {
             print_csv(out, text ? text : "");
         } else {
-            print_plain(out, text ? text : "");
+            print_plain(printer, text ? text : "");
         }
     }
     fputs(format == STORE_QUERY_JSON ? "}" : "\n", out);
 }
 
-static void print_names(FILE *out, sqlite3_stmt *statement, enum store_query_format format)
+static void print_names(struct printer *printer, sqlite3_stmt *statement)
 {
+    FILE *out = printer->out;
     for (int i = 0; i < sqlite3_column_count(statement); i++) {
         const char *name = sqlite3_column_name(statement, i);
         if (i)
-            fputc(format == STORE_QUERY_CSV ? ',' : '\t', out);
-        if (format == STORE_QUERY_CSV)
+            fputc(printer->format == STORE_QUERY_CSV ? ',' : '\t', out);
+        if (printer->format == STORE_QUERY_CSV)
             print_csv(out, name);
         else
-            print_plain(out, name);
+            print_plain(printer, name);
     }
     fputc('\n', out);
 }
@@ -133,7 +128,7 @@ static int print_rows(sqlite3 *db, sqlite3_stmt *statement, enum store_query_for
     if (format == STORE_QUERY_JSON)
         fputc('[', out);
     else
-        print_names(out, statement, format);
+        print_names(&printer, statement);
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
         print_row(&printer, statement, first);
         first = false;

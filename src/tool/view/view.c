@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base_utf8.h"
 #include "base_wrap.h"
 #include "view_text.h"
 
@@ -36,7 +37,7 @@ bool view_samples(const struct view_context *context)
 void view_words(struct view_context *context, const struct base_text *words)
 {
     struct base_text clean = {0};
-    view_text_clean(&clean, base_text_string(words), context->options->ascii);
+    base_utf8_clean(&clean, base_text_string(words), context->options->ascii);
     base_wrap(context->out, base_text_string(&clean), 0, 0, context->width);
     base_text_add(context->out, "\n");
     context->out->failed |= words->failed | clean.failed;
@@ -89,7 +90,7 @@ void view_sentence_rows(const struct view_context *context, struct view_table *t
 {
     size_t room = context->width ? context->width - before : SIZE_MAX;
     struct base_text clean = {0}, text = {0};
-    view_text_clean(&clean, sentence, context->options->ascii);
+    base_utf8_clean(&clean, sentence, context->options->ascii);
     sentence = base_text_string(&clean);
     for (bool begun = false; !begun || *sentence; begun = true) {
         size_t length = line_of(sentence, room);

@@ -24,13 +24,13 @@ void view_table_add_column(struct view_table *table, const char *title, enum vie
 void view_table_cell(struct view_table *table, const char *text, bool ascii)
 {
     if (text)
-        view_text_clean(&table->text, text, ascii);
+        base_utf8_clean(&table->text, text, ascii);
     base_text_add_bytes(&table->text, "", 1);
 }
 
 void view_table_cell_tail(struct view_table *table, const char *text, const char *tail, bool ascii)
 {
-    view_text_clean(&table->text, text, ascii);
+    base_utf8_clean(&table->text, text, ascii);
     if (*tail)
         base_text_add(&table->text, TAIL);
     view_table_cell(table, tail, ascii);

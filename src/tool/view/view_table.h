@@ -57,7 +57,7 @@ struct view_table_form {
 
 void view_table_add_column(struct view_table *table, const char *title, enum view_align align,
                            unsigned flexible);
-/* The text is cleaned (view_text_clean) as it goes in. NULL is an empty cell. */
+/* The text is cleaned (base_utf8_clean) as it goes in. NULL is an empty cell. */
 void view_table_cell(struct view_table *table, const char *text, bool ascii);
 /* The same with a tail that is never shortened: what stands behind a name. */
 void view_table_cell_tail(struct view_table *table, const char *text, const char *tail, bool ascii);

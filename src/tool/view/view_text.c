@@ -111,38 +111,6 @@ void view_text_percent(struct base_text *out, double percent)
     base_text_addf(out, "%.6g", percent);
 }
 
-/* How many printable ASCII characters a name begins with: most names are nothing else. */
-static size_t plain_bytes(const char *name)
-{
-    size_t length = 0;
-    while (name[length] >= ' ' && name[length] <= '~')
-        length++;
-    return length;
-}
-
-void view_text_clean(struct base_text *out, const char *name, bool ascii)
-{
-    size_t length;
-    for (; *name; name += length) {
-        length = plain_bytes(name);
-        if (length) {
-            base_text_add_bytes(out, name, length);
-            continue;
-        }
-        uint32_t character = base_utf8_next(name, &length);
-        if (character == BASE_UTF8_INVALID)
-            base_text_add(out, "?");
-        else if (character >= 0x80 && ascii)
-            base_text_add(out, "?");
-        else if (base_utf8_printable(character))
-            base_text_add_bytes(out, name, length);
-        else if (character < 0x100)
-            base_text_addf(out, "\\x%02x", (unsigned)character);
-        else
-            base_text_addf(out, "\\u%04x", (unsigned)character);
-    }
-}
-
 static const char *dots_of(bool ascii)
 {
     return ascii ? "..." : "…";

@@ -29,9 +29,6 @@ void view_text_share(struct base_text *out, const struct view_selection *selecti
 /* "0.5", "2", "12.25": a percentage that somebody typed. */
 void view_text_percent(struct base_text *out, double percent);
 
-/* Control characters as \xNN, invalid bytes and (with ascii) everything else beyond ASCII as '?'. */
-void view_text_clean(struct base_text *out, const char *name, bool ascii);
-
 /* A cleaned text in at most `columns` columns (0: whatever it takes): the middle goes, the beginning and the
  * end stay. */
 void view_text_fit(struct base_text *out, const char *text, unsigned columns, bool ascii);
