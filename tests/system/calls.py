@@ -1,5 +1,6 @@
 """Exact calls: what a program counted by itself (tests/programs/calls_truth.h) beside what tally counted."""
 import collections
+import contextlib
 import json
 import os
 import re
@@ -147,6 +148,21 @@ def mappings(pid):
     return found
 
 
+def text_of(pid, memory, start, end, least):
+    """The bytes of a mapping; None when the program has unmapped it meanwhile. It may map the same there again at once."""
+    for _ in range(5):
+        here = b""
+        with contextlib.suppress(OSError):
+            memory.seek(start)
+            here = memory.read(end - start)
+        if len(here) >= least:
+            return here
+        now = mappings(pid)
+        if now and (start, end) not in [mapping[:2] for mapping in now]:
+            return None
+    raise ProcessLookupError(f"{pid} ends")
+
+
 def changed_text(pid):
     """[(path, first address)] of the executable mappings of files that are not as the file is. A process that ends meanwhile has
     no memory any more: ProcessLookupError, as when it is gone."""
@@ -155,18 +171,12 @@ def changed_text(pid):
         for start, end, protection, offset, path in mappings(pid):
             if "x" not in protection or not path.startswith("/") or path.startswith("/memfd:") or not os.path.exists(path):
                 continue
-            memory.seek(start)
-            try:
-                here = memory.read(end - start)
-            except OSError:  # the program unmapped it meanwhile
-                if (start, end) in [mapping[:2] for mapping in mappings(pid)]:
-                    raise
-                continue
             with open(path, "rb") as file:
                 file.seek(offset)
                 there = file.read(end - start)
-            if len(here) < len(there):
-                raise ProcessLookupError(f"{pid} ends")
+            here = text_of(pid, memory, start, end, len(there))
+            if here is None:
+                continue
             there += bytes(len(here) - len(there))
             if here != there:
                 first = next(index for index in range(len(here)) if here[index] != there[index])
