@@ -39,7 +39,7 @@ NOT_TRIED = {
 TARGET = ["/bin/sh", "-c", "echo begun; i=0; while [ $i -lt 4000 ]; do i=$((i+1)); done; echo done; exit 3"]
 WHOLE = b"begun\ndone\n"
 OWN_FAILURE = (2, 125)
-STEPS = 40 if tap.LONG else 16  # of one system call at most so many places are tried, the first ones all
+STEPS = 40 if tap.LONG else 10  # of one system call at most so many places are tried, the first ones all
 
 
 def strace(context, options, command, **extra):

@@ -53,12 +53,15 @@ def come_and_go(context, process, pid, source, rounds=None):
     return found
 
 
+IMAGES = 600 if tap.LONG else 250  # some 10 ms each
+
+
 @tap.case
 def attach_while_it_execs(context):
     """A process that runs one image after another: each that begins after tally has is counted whole, and none fails an attach."""
     for number in range(2 * ROUNDS):
         with open(context.path("output"), "wb") as output:
-            process = tally.start(context, [context.program("calls_process"), "exec", "600"], stdout=output)
+            process = tally.start(context, [context.program("calls_process"), "exec", str(IMAGES)], stdout=output)
         time.sleep(0.01 + number % 7 * 0.003)
         path = context.path(f"profile{number}")
         result = tally.run(context, [context.tally, "record", *calls.options(), "-o", path, "-p", str(process.pid)])

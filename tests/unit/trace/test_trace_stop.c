@@ -77,7 +77,7 @@ static void busy_threads_keep_their_results(void **state)
     (void)state;
     struct trace_child child = trace_child_start(trace_child_busy, 50);
     struct trace_stop stop = {0};
-    for (int i = 0; i < 200; i++) {
+    for (unsigned i = 0; i < trace_child_turns(60, 200); i++) {
         begin(&stop, child.pid);
         assert_int_equal(stop.count, 50);
         unsigned long long before = all_rounds(&child);
@@ -93,7 +93,7 @@ static void busy_threads_keep_their_results(void **state)
 
 static void time_stops(unsigned threads)
 {
-    enum { STOPS = 11 };
+    enum { STOPS = 5 };
     struct trace_child child = trace_child_start(trace_child_busy, threads);
     struct trace_stop stop = {0};
     uint64_t times[STOPS], least = UINT64_MAX, most = 0, sum = 0;

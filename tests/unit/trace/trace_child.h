@@ -42,6 +42,9 @@ struct trace_child trace_child_start(trace_child_function *function, unsigned co
  * signal. */
 int trace_child_finish(struct trace_child *child);
 
+/* How often something is repeated: `most` times by make check-long (TALLY_LONG), else `few`. */
+unsigned trace_child_turns(unsigned few, unsigned most);
+
 void trace_child_ready(struct trace_child_shared *shared);
 void trace_child_wrong(struct trace_child_shared *shared, const char *what, long value);
 
