@@ -37,11 +37,11 @@ void agent_may_look(void)
         agent_may_forbid(WIRE_AGENT_CALL_TICKS);
 }
 
-uint64_t agent_may_block(uint64_t signals)
+bool agent_may_block(uint64_t signals, uint64_t *before)
 {
-    uint64_t before = 0;
-    arch_host_syscall(SYS_rt_sigprocmask, ADD_MASK, (uint64_t)&signals, (uint64_t)&before, SET_BYTES, 0, 0);
-    return before;
+    return agent_may(WIRE_AGENT_CALL_MASK) &&
+           arch_host_syscall(SYS_rt_sigprocmask, ADD_MASK, (uint64_t)&signals, (uint64_t)before, SET_BYTES, 0,
+                             0) == 0;
 }
 
 void agent_may_unblock(uint64_t before)

@@ -39,9 +39,9 @@ uint64_t agent_may_pending(void);
  * ends a process whose instruction raises one that is blocked, even where the program handles it. */
 #define AGENT_SIGNALS_ALL   UINT64_MAX
 #define AGENT_SIGNALS_ASYNC (~UINT64_C(0x400004d8)) /* without SIGILL, TRAP, BUS, FPE, SEGV and SYS */
-/* Blocks signals for this thread, and what was blocked before. Between the two no code but the agent's runs.
- * Both need WIRE_AGENT_CALL_MASK. */
-uint64_t agent_may_block(uint64_t signals);
+/* Blocks signals for this thread; *before is what was blocked, for agent_may_unblock. Between the two no code
+ * but the agent's runs. False: it is forbidden (WIRE_AGENT_CALL_MASK), or was refused, and nothing is blocked. */
+bool agent_may_block(uint64_t signals, uint64_t *before);
 void agent_may_unblock(uint64_t before);
 
 #endif

@@ -278,11 +278,11 @@ static bool try_change(struct wire_agent_process *process, const struct wire_age
 static void change_ranges(const struct wire_agent_change *change)
 {
     struct wire_agent_process *process = agent_process();
+    uint64_t before;
     bool changed = false;
     if (change->start >= change->end)
         return;
-    if (agent_may(WIRE_AGENT_CALL_MASK)) {
-        uint64_t before = agent_may_block(AGENT_SIGNALS_ALL);
+    if (agent_may_block(AGENT_SIGNALS_ALL, &before)) {
         changed = try_change(process, change);
         if (!changed) {
             rest_a_moment(process, REST_MOST_NS);
