@@ -111,10 +111,10 @@ static uint64_t bit_of(const struct beginning *beginning)
 /* False: out of memory. One that has ended is left out. */
 static bool add_thread(struct beginning *beginning, pid_t tid)
 {
-    struct base_text status = {0};
+    struct proc_status status;
     long inside, own_pid;
     proc_status_read(beginning->place->pid, tid, &status);
-    const char *text = base_text_string(&status);
+    const char *text = status.text;
     proc_status_numbers(text, "NSpid", &inside);
     if (proc_status_numbers(text, "NStgid", &own_pid))
         beginning->own_pid = (uint32_t)own_pid;
@@ -124,7 +124,6 @@ static bool add_thread(struct beginning *beginning, pid_t tid)
         .tid = (uint32_t)inside,
         .blocked = (proc_status_set(text, "SigBlk") & bit_of(beginning)) != 0,
     };
-    base_text_free(&status);
     if (!thread.tid)
         return true;
     if (!base_array_room(beginning->threads, beginning->count, beginning->capacity))

@@ -92,12 +92,11 @@ uint64_t probe_timing_fixed(const struct probe_timing *timing)
 
 int probe_timing_allows(pid_t pid, struct base_error *error)
 {
-    struct base_text status = {0};
+    struct proc_status status;
     proc_status_read(pid, 0, &status);
-    const char *features = proc_status_field(base_text_string(&status), "x86_Thread_features");
+    const char *features = proc_status_field(status.text, "x86_Thread_features");
     const char *found = features ? strstr(features, "shstk") : NULL;
     bool shadow = found && !memchr(features, '\n', (size_t)(found - features));
-    base_text_free(&status);
     return shadow
                ? base_fail(error, BASE_EUNSUPPORTED,
                            "process %d runs with shadow stacks, on which return addresses cannot be replaced",

@@ -32,15 +32,14 @@ static bool has_own_children(void)
 enum proc_namespace proc_namespace_look(void)
 {
     char self[32];
-    struct base_text status = {0};
+    struct proc_status status;
     ssize_t length = readlink("/proc/self", self, sizeof self - 1);
     if (length < 0 && access("/proc/1", F_OK))
         return PROC_NAMESPACE_NO_PROC;
     self[length < 0 ? 0 : length] = '\0';
     pid_t seen = (pid_t)strtol(self, NULL, 10);
     bool own = length >= 0 && proc_status_read(seen, 0, &status) == BASE_OK &&
-               proc_namespace_is_own(base_text_string(&status), getpid());
-    base_text_free(&status);
+               proc_namespace_is_own(status.text, getpid());
     if (!own)
         return PROC_NAMESPACE_STRANGE_PROC;
     return has_own_children() ? PROC_NAMESPACE_OWN : PROC_NAMESPACE_STRANGE_CHILDREN;

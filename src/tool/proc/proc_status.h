@@ -6,12 +6,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base_text.h"
+/* The file without its groups, of which a user of large directories is in hundreds. Nothing is allocated: what
+ * stops threads asks for their status, and must not take want of memory for their end. */
+struct proc_status {
+    char text[8192];
+};
 
-/* Appends the file, whole: the groups of a user in many directories take kilobytes of it. `tid` 0: that of
- * the process, by the number of any of its threads. BASE_OK; BASE_ENOTFOUND: there is no such thread (without
- * a message); BASE_ENOMEM. */
-int proc_status_read(pid_t pid, pid_t tid, struct base_text *status);
+/* `tid` 0: that of the process, by the number of any of its threads. BASE_OK; BASE_ENOTFOUND: there is no such
+ * thread (without a message), and the text is empty. */
+int proc_status_read(pid_t pid, pid_t tid, struct proc_status *status);
 
 /* What stands behind "NAME:", to the end of the text; NULL: the kernel does not report it. */
 const char *proc_status_field(const char *status, const char *name);

@@ -106,11 +106,11 @@ static bool parse_stat(const char *text, struct proc_target_facts *facts)
 int proc_target_facts(pid_t pid, pid_t tid, struct proc_target_facts *facts)
 {
     char stat[4096];
-    struct base_text status = {0};
+    struct proc_status status = {0};
     *facts = (struct proc_target_facts){0};
     bool found = proc_target_text(pid, tid, "stat", stat, sizeof stat) > 0 && parse_stat(stat, facts) &&
                  proc_status_read(pid, tid, &status) == BASE_OK;
-    const char *text = base_text_string(&status);
+    const char *text = status.text;
     facts->process = (pid_t)proc_status_number(text, "Tgid", 0);
     facts->tracer = (pid_t)proc_status_number(text, "TracerPid", 0);
     facts->threads = proc_status_number(text, "Threads", 0);
@@ -119,15 +119,14 @@ int proc_target_facts(pid_t pid, pid_t tid, struct proc_target_facts *facts)
     facts->seccomp = (int)proc_status_number(text, "Seccomp", 0);
     facts->filters = (int)proc_status_number(text, "Seccomp_filters", 0);
     facts->caught = proc_status_set(text, "SigCgt");
-    base_text_free(&status);
     return found ? BASE_OK : BASE_ENOTFOUND;
 }
 
 int proc_target_credentials(pid_t pid, struct proc_target_credentials *credentials)
 {
-    struct base_text status = {0};
+    struct proc_status status;
     bool found = proc_status_read(pid, 0, &status) == BASE_OK;
-    const char *text = base_text_string(&status);
+    const char *text = status.text;
     *credentials = (struct proc_target_credentials){
         .user = (uid_t)proc_status_number(text, "Uid", 1),
         .group = (gid_t)proc_status_number(text, "Gid", 1),
@@ -136,7 +135,6 @@ int proc_target_credentials(pid_t pid, struct proc_target_credentials *credentia
         .bounding = proc_status_set(text, "CapBnd"),
         .gives_up = proc_status_number(text, "NoNewPrivs", 0) != 0,
     };
-    base_text_free(&status);
     return found ? BASE_OK : BASE_ENOTFOUND;
 }
 

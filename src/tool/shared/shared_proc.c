@@ -18,11 +18,10 @@ static pid_t process_of_thread(pid_t tid)
 /* The numbers of a thread, from our namespace to its own: how many; *inside is the last. */
 static unsigned read_numbers(pid_t pid, pid_t tid, pid_t *inside)
 {
-    struct base_text status = {0};
+    struct proc_status status;
     long last;
     proc_status_read(pid, tid, &status);
-    unsigned count = proc_status_numbers(base_text_string(&status), "NSpid", &last);
-    base_text_free(&status);
+    unsigned count = proc_status_numbers(status.text, "NSpid", &last);
     *inside = (pid_t)last;
     return count;
 }

@@ -107,15 +107,14 @@ bool symbol_jit_find(const struct symbol_jit *jit, uint64_t address, uint64_t ti
 /* While it lives, a process shows its user, and its pid as its own namespace has it: the name of its map. */
 static void read_status(struct symbol_jit *jit, pid_t pid)
 {
-    struct base_text status = {0};
+    struct proc_status status;
     if (proc_status_read(pid, 0, &status) == BASE_OK) {
         long inner;
-        jit->owner = (uid_t)proc_status_number(status.data, "Uid", 1);
+        jit->owner = (uid_t)proc_status_number(status.text, "Uid", 1);
         jit->owner_known = true;
-        if (proc_status_numbers(status.data, "NSpid", &inner))
+        if (proc_status_numbers(status.text, "NSpid", &inner))
             jit->inner = (pid_t)inner;
     }
-    base_text_free(&status);
 }
 
 static int open_map(const struct symbol_jit *jit, const char *path)
