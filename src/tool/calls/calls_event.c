@@ -97,6 +97,7 @@ static bool clean_fork(struct calls *calls, const struct space *parent, pid_t pi
     struct space child = *parent;
     struct calls_remains remains;
     child.pid = pid;
+    child.copied = true;
     child.doorbell = NULL; /* the parent's words: they are not to be touched */
     int result = calls_remove(&child, &calls->session, true, &remains, NULL);
     if (result == BASE_EBUSY) /* it did not wait for a silent tally */
@@ -108,7 +109,7 @@ static bool clean_fork(struct calls *calls, const struct space *parent, pid_t pi
 }
 
 /* A child that is reported after its parent was attached to, and was created before that, has nothing of ours,
- * or what its parent had then: it is begun with as a process of its own. */
+ * or what its parent had then: it is begun with as a process of its own. 1: it is not to be followed. */
 static int begin_child(struct calls *calls, struct space *parent, const struct trace_event *event,
                        struct base_error *error)
 {
@@ -118,8 +119,13 @@ static int begin_child(struct calls *calls, struct space *parent, const struct t
     bool clean = clean_fork(calls, parent, event->pid);
     if (result != BASE_EUSAGE || !clean)
         return result;
+    if (calls_program_traces(calls, parent)) { /* it may be about to trace this one */
+        calls_program_publish_freed(calls, event->parent);
+        return 1;
+    }
     calls_members_remove(calls, event->pid);
     base_error_clear(error);
+    helper_trace_write_at_exit(&calls->session.helper, event->pid, 0, 0, NULL); /* inherited, and unmapped */
     return calls_attach_child(calls, event->pid, error);
 }
 
@@ -137,8 +143,11 @@ static void on_fork(struct calls *calls, const struct trace_event *event)
         return;
     }
     uint64_t began = base_clock_now();
-    if (begin_child(calls, parent, event, &why) < 0)
+    int result = begin_child(calls, parent, event, &why);
+    if (result < 0)
         calls_members_give_up(calls, event->pid, &why);
+    else if (result > 0)
+        helper_trace_leave(&calls->session.helper, event->pid, NULL);
     else
         helper_trace_release(&calls->session.helper, event->pid, NULL, NULL);
     calls->setup_ns += base_clock_now() - began;

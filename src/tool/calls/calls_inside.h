@@ -74,6 +74,8 @@ void calls_members_publish_remains(struct calls *calls, pid_t pid, const struct 
 
 /* Refuses what is run by a translator, and programs with a leak checker, which uses ptrace itself. */
 int calls_program_refuse(struct calls *calls, const struct space *space, struct base_error *error);
+/* May the program trace others? */
+bool calls_program_traces(struct calls *calls, const struct space *space);
 /* A program that traces others, or may, is counted itself; children of it are not, since each can have one
  * tracer. */
 int calls_program_free_traced(struct calls *calls, const struct space *space, struct base_error *error);

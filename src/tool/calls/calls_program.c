@@ -59,10 +59,15 @@ static const struct elf_image *program_of(const struct space *space, const struc
     return NULL;
 }
 
-int calls_program_free_traced(struct calls *calls, const struct space *space, struct base_error *error)
+bool calls_program_traces(struct calls *calls, const struct space *space)
 {
     const struct elf_image *program = program_of(space, calls->session.images.images);
-    return program && space_imports_ptrace(program)
+    return program && space_imports_ptrace(program);
+}
+
+int calls_program_free_traced(struct calls *calls, const struct space *space, struct base_error *error)
+{
+    return calls_program_traces(calls, space)
                ? helper_trace_detach_children(&calls->session.helper, space->pid, error)
                : BASE_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "calls_doorbell.h"
 #include "loader_kept.h"
+#include "loader_leads.h"
 #include "proc_maps.h"
 #include "remains_drain.h"
 #include "space_apply.h"
@@ -189,6 +190,40 @@ static bool list_ranges(const struct space *space, struct remains_ranges *ranges
     return room;
 }
 
+/* Adds what of a range is mapped from a file of ours. */
+static bool add_own_parts(const struct proc_maps *maps, const struct loader_range *range,
+                          struct remains_ranges *own)
+{
+    bool room = true;
+    for (size_t i = 0; i < maps->count && room; i++) {
+        const struct proc_mapping *mapping = &maps->items[i];
+        struct loader_range part = *range;
+        uint64_t end =
+            range->address + range->size < mapping->end ? range->address + range->size : mapping->end;
+        part.address = range->address > mapping->start ? range->address : mapping->start;
+        if (part.address >= end || strncmp(mapping->path, LOADER_LEADS_OURS, strlen(LOADER_LEADS_OURS)) != 0)
+            continue;
+        part.size = end - part.address;
+        room = remains_ranges_add(own, &part);
+    }
+    return room;
+}
+
+/* A fork child that was created before something was mapped into its parent may have memory of its own there.
+ * False: out of memory. */
+static bool keep_own_ranges(pid_t pid, struct remains_ranges *ranges)
+{
+    struct remains_ranges all = *ranges;
+    struct proc_maps maps = {0};
+    bool room = proc_maps_read(pid, &maps, NULL) != BASE_ENOMEM;
+    *ranges = (struct remains_ranges){0};
+    for (size_t i = 0; i < all.count && room; i++)
+        room = add_own_parts(&maps, &all.items[i], ranges);
+    proc_maps_free(&maps);
+    free(all.items);
+    return room;
+}
+
 static uint64_t bytes_of(const struct remains_ranges *ranges)
 {
     uint64_t bytes = 0;
@@ -211,9 +246,9 @@ int calls_remove(struct space *space, struct space_session *session, bool held, 
 {
     struct remains_ranges ranges = {0};
     *remains = (struct calls_remains){0};
-    bool room = list_ranges(space, &ranges);
     calls_doorbell_silence(space);
     int result = held ? BASE_OK : helper_trace_hold(&session->helper, space->pid, NULL, error);
+    bool room = list_ranges(space, &ranges) && (!space->copied || keep_own_ranges(space->pid, &ranges));
     bool holding = result == BASE_OK && !held;
     if (result == BASE_OK)
         result = put_code_back(space, session, remains, error);

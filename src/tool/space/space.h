@@ -171,6 +171,7 @@ struct space {
     uint64_t number;      /* in the session */
     uint64_t overwritten; /* places of ours that others have changed, and that are in no list any more */
     uint64_t created_ns;  /* CLOCK_MONOTONIC */
+    bool copied;          /* the lists of the parent of a fork child, which may lack what they name */
     bool launched;        /* seen from its first instruction on */
     uint64_t probes_ns;   /* when hooks are looked at next, for breakpoints of others; CLOCK_MONOTONIC */
     unsigned rebinds;     /* how often stubs were made anew for what was bound since */

@@ -10,7 +10,9 @@
 
 #include "base_array.h"
 #include "helper_trace.h"
+#include "space_apply.h"
 #include "space_memory.h"
+#include "space_text.h"
 #include "space_threads.h"
 #include "trace_inject.h"
 
@@ -184,6 +186,26 @@ static int replace_memory(const struct space *parent, struct space_session *sess
     return result;
 }
 
+/* Are the parent's changes in the child's text? All of an object were made in one hold: the first one decides.
+ * What others have changed since is theirs. */
+static bool has_changes(const struct space *child)
+{
+    for (size_t i = 0; i < child->object_count; i++) {
+        const struct space_object *object = &child->objects[i];
+        const struct slab *slab = object->live && object->patch ? &object->patch->slab : NULL;
+        size_t first = 0;
+        while (slab && first < slab->write_count && space_apply_is_lifted(object, &slab->writes[first]))
+            first++;
+        if (!slab || first == slab->write_count)
+            continue;
+        struct trace_memory_change change = space_apply_change(&slab->writes[first]);
+        if (space_text_undo(child->pid, &change) == SPACE_UNDO_PROBED &&
+            memcmp(change.before, change.after, change.length) == 0)
+            return false;
+    }
+    return true;
+}
+
 static int replace_memories(const struct space *parent, struct space_session *session, struct space *child,
                             struct base_error *error)
 {
@@ -233,9 +255,14 @@ int space_fork(const struct space *parent, struct space_session *session, pid_t 
     child->published_count = child->published_capacity = 0;
     child->detached.created_ns = child->detached.failed_ns = 0;
     child->detached.notifications = child->detached.failures = 0;
-    child->detached.open = false;
-    int result = copy_arrays(parent, child) ? replace_memories(parent, session, child, error)
-                                            : base_fail(error, BASE_ENOMEM, "out of memory");
+    child->detached.open = child->detached.is_owned = false; /* the lock is the parent's */
+    child->detached.owner = -1;
+    int result = copy_arrays(parent, child) ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+    if (result == BASE_OK && !has_changes(child))
+        result = base_fail(error, BASE_EUSAGE, "process %d was created before code of its parent was changed",
+                           (int)pid);
+    if (result == BASE_OK)
+        result = replace_memories(parent, session, child, error);
     if (result == BASE_OK)
         result = space_memory_doorbell(child, error);
     if (result < 0) {

@@ -339,6 +339,21 @@ static void fresh_writes_leave_lifted_places(void **state)
     assert_null(hooked->object.next);
 }
 
+/* What a fork child has where its parent's memory of ours is listed may be its own: nothing of it goes or is
+ * reported. */
+static void a_copy_has_only_what_is_mapped_there(void **state)
+{
+    struct hooked *hooked = *state;
+    struct calls_remains remains;
+    text[0][1] ^= 1; /* somebody else's: memory stays */
+    assert_int_equal(calls_remove(&hooked->space, &hooked->session, true, &remains, NULL), BASE_OK);
+    assert_int_equal(remains.memory_bytes, OURS);
+    hooked->space.copied = true;
+    assert_int_equal(calls_remove(&hooked->space, &hooked->session, true, &remains, NULL), BASE_OK);
+    assert_int_equal(remains.changes, 1);
+    assert_int_equal(remains.memory_bytes, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +363,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_loaders_doorbell_makes_way, begin, end),
         cmocka_unit_test_setup_teardown(what_others_overwrote_is_reported_once_and_keeps_memory, begin, end),
         cmocka_unit_test_setup_teardown(fresh_writes_leave_lifted_places, begin, end),
+        cmocka_unit_test_setup_teardown(a_copy_has_only_what_is_mapped_there, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* creations FILE thread|fork|exec|object [PAUSE]: makes one after the other until its standard input ends, with PAUSE milliseconds
+/* creations FILE thread|fork|buffer|exec|object [PAUSE]: makes one after the other until its standard input ends, with PAUSE milliseconds
  * between them (5: some hundred a second); how many so far stands in FILE. A fork's child calls own_work a hundred times. */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -46,6 +46,23 @@ static int make_fork(void)
     return end_of(child);
 }
 
+enum { BUFFER = 64 << 20 };
+
+/* The parent unmaps it when the child has a copy. */
+static int make_buffer(void)
+{
+    unsigned char *buffer = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (buffer == MAP_FAILED)
+        return 1;
+    buffer[0] = buffer[BUFFER - 1] = 42;
+    pid_t child = fork();
+    if (child == 0) {
+        poll(NULL, 0, 2);
+        _exit(buffer[0] != 42 || buffer[BUFFER / 2] != 0 || buffer[BUFFER - 1] != 42);
+    }
+    return munmap(buffer, BUFFER) || end_of(child);
+}
+
 static int make_exec(void)
 {
     pid_t child;
@@ -67,6 +84,7 @@ int main(int argc, char **argv)
     volatile int64_t *count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     int (*make)(void) = argv[2][0] == 't'   ? make_thread
                         : argv[2][0] == 'f' ? make_fork
+                        : argv[2][0] == 'b' ? make_buffer
                         : argv[2][0] == 'e' ? make_exec
                                             : make_object;
     int pause = argc > 3 ? atoi(argv[3]) : 5;
