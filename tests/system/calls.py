@@ -205,9 +205,11 @@ def state(pid):
 
 
 def counting(pid):
-    """Whether tally has changed the process's text and let it go on; not one that has ended."""
+    """Whether tally has changed the process's text and let it go on; not one that has ended. The loader's doorbell comes first, and the
+    process runs on before all else is changed at once."""
     try:
-        return bool(changed_text(pid)) and state(pid) not in "tZX"
+        changed = [path for path, _ in changed_text(pid) if not os.path.basename(path).startswith("ld-")]
+        return bool(changed) and state(pid) not in "tZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
 

@@ -53,7 +53,7 @@ def come_and_go(context, process, pid, source, rounds=None):
     return found
 
 
-IMAGES = 600 if tap.LONG else 250  # some 10 ms each
+IMAGES = 600 if tap.LONG else 400  # some 10 ms each
 
 
 @tap.case

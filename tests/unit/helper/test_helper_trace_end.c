@@ -675,7 +675,7 @@ static void every_request_fails_once(void **state)
     unsigned ways = trace_child_turns(1, 3); /* of each request; they take turns */
     for (unsigned at = 1; at < all; at += at < 80 ? 1 : all / 60)
         for (unsigned i = 0; i < ways; i++, failed++)
-            follow_processes(at, numbers[(at + i) % 3], &refused);
+            follow_processes(at, numbers[failed % 3], &refused);
     atomic_store(&faults->fail_at, 0);
     printf("# of %u requests %u failed one by one, %u ways each; %u processes were refused at first\n", all,
            failed / ways, ways, refused);
