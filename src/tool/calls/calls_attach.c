@@ -100,11 +100,15 @@ static struct space *add_space(struct calls *calls, pid_t pid, struct base_error
 
 int calls_attach_child(struct calls *calls, pid_t pid, struct base_error *error)
 {
+    uint64_t began = base_clock_now();
     struct space *space = add_space(calls, pid, error);
     int result = space ? survey_process(calls, space, error) : BASE_ENOMEM;
     if (result >= 0)
         result = attach_held(calls, space, calls_form_code_uses_gs(calls, space), error);
-    return result < 0 ? result : space_build_all(space, &calls->session, true, error);
+    if (result >= 0)
+        result = space_build_all(space, &calls->session, true, error);
+    calls->setup_ns += base_clock_now() - began;
+    return result;
 }
 
 int calls_attach(struct calls *calls, pid_t pid, struct base_error *error)

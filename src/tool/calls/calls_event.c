@@ -142,7 +142,6 @@ static void on_fork(struct calls *calls, const struct trace_event *event)
         helper_trace_leave(&calls->session.helper, event->pid, NULL);
         return;
     }
-    uint64_t began = base_clock_now();
     int result = begin_child(calls, parent, event, &why);
     if (result < 0)
         calls_members_give_up(calls, event->pid, &why);
@@ -150,7 +149,6 @@ static void on_fork(struct calls *calls, const struct trace_event *event)
         helper_trace_leave(&calls->session.helper, event->pid, NULL);
     else
         helper_trace_release(&calls->session.helper, event->pid, NULL, NULL);
-    calls->setup_ns += base_clock_now() - began;
 }
 
 static void on_vfork(struct calls *calls, const struct trace_event *event)

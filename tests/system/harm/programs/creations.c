@@ -1,5 +1,6 @@
 /* creations FILE thread|fork|buffer|exec|object [PAUSE]: makes one after the other until its standard input ends, with PAUSE milliseconds
- * between them (5: some hundred a second); how many so far stands in FILE. A fork's child calls own_work a hundred times. */
+ * between them (5: some hundred a second); how many so far stands in FILE. A fork's child calls own_work a hundred times; how many of them were traced
+ * from the beginning stands behind that. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -36,13 +37,27 @@ static __attribute__((noinline)) void own_work(int turn)
     __asm__ volatile("" : : "r"(turn));
 }
 
+static volatile int64_t *numbers; /* made, traced */
+
+static int is_traced(void)
+{
+    char line[256];
+    int tracer = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status) && sscanf(line, "TracerPid: %d", &tracer) != 1)
+        ;
+    return tracer != 0;
+}
+
 static int make_fork(void)
 {
     pid_t child = fork();
-    for (int i = 0; child == 0 && i < 100; i++)
-        own_work(i);
-    if (child == 0)
+    if (child == 0) {
+        numbers[1] += is_traced();
+        for (int i = 0; i < 100; i++)
+            own_work(i);
         _exit(0);
+    }
     return end_of(child);
 }
 
@@ -79,9 +94,11 @@ static int make_object(void)
 int main(int argc, char **argv)
 {
     int file = argc > 2 ? open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0600) : -1;
-    if (file < 0 || ftruncate(file, sizeof(int64_t)))
+    if (file < 0 || ftruncate(file, 2 * sizeof(int64_t)))
         return 9;
-    volatile int64_t *count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    numbers = mmap(NULL, 2 * sizeof *numbers, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (numbers == MAP_FAILED)
+        return 9;
     int (*make)(void) = argv[2][0] == 't'   ? make_thread
                         : argv[2][0] == 'f' ? make_fork
                         : argv[2][0] == 'b' ? make_buffer
@@ -90,7 +107,7 @@ int main(int argc, char **argv)
     int pause = argc > 3 ? atoi(argv[3]) : 5;
     puts("begun");
     fflush(stdout);
-    for (struct pollfd end = {0, POLLIN, 0}; poll(&end, 1, pause) == 0; ++*count)
+    for (struct pollfd end = {0, POLLIN, 0}; poll(&end, 1, pause) == 0; ++numbers[0])
         if (make())
             return 8;
     return 0;
