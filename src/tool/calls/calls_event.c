@@ -109,7 +109,7 @@ static bool clean_fork(struct calls *calls, const struct space *parent, pid_t pi
 }
 
 /* A child that is reported after its parent was attached to, and was created before that, has nothing of ours,
- * or what its parent had then: it is begun with as a process of its own. 1: it is not to be followed. */
+ * or what its parent had then: it is attached to as a process of its own. 1: it is not to be followed. */
 static int begin_child(struct calls *calls, struct space *parent, const struct trace_event *event,
                        struct base_error *error)
 {

@@ -190,7 +190,7 @@ static bool list_ranges(const struct space *space, struct remains_ranges *ranges
     return room;
 }
 
-/* Adds what of a range is mapped from a file of ours. */
+/* Adds what of a range is memory of exact calls. */
 static bool add_own_parts(const struct proc_maps *maps, const struct loader_range *range,
                           struct remains_ranges *own)
 {
@@ -201,7 +201,7 @@ static bool add_own_parts(const struct proc_maps *maps, const struct loader_rang
         uint64_t end =
             range->address + range->size < mapping->end ? range->address + range->size : mapping->end;
         part.address = range->address > mapping->start ? range->address : mapping->start;
-        if (part.address >= end || strncmp(mapping->path, LOADER_LEADS_OURS, strlen(LOADER_LEADS_OURS)) != 0)
+        if (part.address >= end || !loader_leads_is_of_calls(mapping))
             continue;
         part.size = end - part.address;
         room = remains_ranges_add(own, &part);

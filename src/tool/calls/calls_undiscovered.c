@@ -28,7 +28,7 @@ struct files {
 /* The agent has its own (shared_file.h). */
 static bool is_shared(const struct proc_mapping *mapping)
 {
-    return mapping->shared && strcmp(mapping->path, LOADER_LEADS_OURS) == 0;
+    return mapping->shared && loader_leads_is_of_calls(mapping);
 }
 
 static bool is_known_file(const void *context, const struct proc_mapping *mapping)

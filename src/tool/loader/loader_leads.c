@@ -9,9 +9,20 @@
 #include "loader.h"
 #include "proc_target.h"
 
+#define OURS      "/memfd:tally" /* the path of every mapping of ours begins so */
 #define PAGE      PROC_TARGET_PAGE
 #define AROUND    160u /* bytes before and behind a page that are read with it: islands lie within 135 */
 #define FILL_MOST 9u   /* cs prefixes before REX and call */
+
+bool loader_leads_is_ours(const struct proc_mapping *mapping)
+{
+    return strncmp(mapping->path, OURS, strlen(OURS)) == 0;
+}
+
+bool loader_leads_is_of_calls(const struct proc_mapping *mapping)
+{
+    return strcmp(mapping->path, OURS) == 0;
+}
 
 const struct loader_range *loader_range_of(const struct loader_range *ranges, size_t count, uint64_t address)
 {
@@ -284,7 +295,7 @@ static bool search_mapping(struct search *search, size_t index)
         return true;
     if (!mapping->shared && mapping->path[0] == '/' && mapping->inode)
         return search_file(search, mapping);
-    bool ours = !strncmp(mapping->path, LOADER_LEADS_OURS, strlen(LOADER_LEADS_OURS));
+    bool ours = loader_leads_is_ours(mapping);
     if (ours || was_text(search->maps, index))
         search_other(search, mapping, !strcmp(mapping->path, LOADER_PATH), ours);
     return true;

@@ -23,7 +23,10 @@
 #include "proc_maps.h"
 #include "trace_memory.h"
 
-#define LOADER_LEADS_OURS "/memfd:tally" /* the path of every mapping of ours begins so */
+/* Is it mapped from a file of ours: of exact calls, of the agent, or what is kept (loader_kept.h)? */
+bool loader_leads_is_ours(const struct proc_mapping *mapping);
+/* Of exact calls (helper_trace_share without a name)? */
+bool loader_leads_is_of_calls(const struct proc_mapping *mapping);
 
 struct loader_range {
     uint64_t address, size; /* run-time */

@@ -22,7 +22,7 @@ static int has_remains(pid_t pid, struct base_error *error)
     struct base_error why = {0};
     int result = proc_maps_read(pid, &maps, &why);
     for (size_t i = 0; i < maps.count && !found; i++)
-        found = !strncmp(maps.items[i].path, LOADER_LEADS_OURS, strlen(LOADER_LEADS_OURS));
+        found = loader_leads_is_ours(&maps.items[i]);
     proc_maps_free(&maps);
     if (result < 0)
         return proc_target_is_alive(pid) ? base_fail(error, result, "%s", why.text)

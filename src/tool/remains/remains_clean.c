@@ -10,8 +10,7 @@
 #include "remains_drain.h"
 #include "slab_block.h"
 
-#define OWN_NAME "/memfd:tally" /* helper_trace_share */
-#define LOW_END  (1ull << 31)
+#define LOW_END (1ull << 31)
 
 struct cleaning {
     struct helper *helper;
@@ -36,7 +35,7 @@ static bool find_ours(struct cleaning *cleaning)
     bool room = true;
     for (size_t i = 0; i < cleaning->maps.count && room; i++) {
         const struct proc_mapping *mapping = &cleaning->maps.items[i];
-        if (strcmp(mapping->path, OWN_NAME))
+        if (!loader_leads_is_of_calls(mapping))
             continue;
         if (!cleaning->gs_offset)
             cleaning->gs_offset = find_offset(mapping);

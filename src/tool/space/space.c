@@ -8,6 +8,7 @@
 #include "base_array.h"
 #include "base_clock.h"
 #include "base_search.h"
+#include "loader_leads.h"
 #include "proc_maps.h"
 #include "space_memory.h"
 
@@ -104,7 +105,7 @@ const struct space_object *space_object(const struct space *space, uint64_t addr
 static bool is_file(const struct proc_mapping *mapping)
 {
     return mapping->executable &&
-           ((mapping->path[0] == '/' && strncmp(mapping->path, "/memfd:tally", 12) && mapping->inode) ||
+           ((mapping->path[0] == '/' && !loader_leads_is_ours(mapping) && mapping->inode) ||
             !strcmp(mapping->path, "[vdso]"));
 }
 
