@@ -150,8 +150,8 @@ static struct agent_thread *try_make(uint64_t key, enum asker asker, const struc
  * the record: then nothing is left to be done. */
 static struct agent_thread *make_undisturbed(uint64_t key, enum asker asker, const struct agent_frame *frame)
 {
-    bool is_made = find_complete(key) != NULL, is_begun = key != 0 && agent_record_find(key, NULL) != NULL;
-    bool makes = key != 0 && !is_made && (is_begun || agent_record_may_claim());
+    struct agent_thread *begun = key != 0 ? agent_record_find(key, NULL) : NULL;
+    bool makes = begun != NULL ? !is_complete(begun, key) : key != 0 && agent_record_may_claim();
     uint64_t before;
     bool blocks = makes && agent_may_block(AGENT_SIGNALS_ASYNC, &before);
     struct agent_thread *thread = try_make(key, asker, frame);

@@ -313,18 +313,23 @@ static int make_trapped(void)
     return traps != (jumps ? 2 : 1) || listed != 1 || makers() != 0 ? 5 : 0;
 }
 
+static void run_in_child(int (*function)(void))
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(function());
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void test_makers_are_listed(void **state)
 {
     (void)state;
     for (int round = 0; round < 2; round++) {
-        int status = 0;
         jumps = round == 1;
-        pid_t child = fork();
-        if (child == 0)
-            _exit(make_trapped());
-        waitpid(child, &status, 0);
-        assert_true(WIFEXITED(status));
-        assert_int_equal(WEXITSTATUS(status), 0);
+        run_in_child(make_trapped);
     }
 }
 
@@ -371,13 +376,7 @@ static int make_interrupted(void)
 static void test_signals_wait_for_a_record(void **state)
 {
     (void)state;
-    int status = 0;
-    pid_t child = fork();
-    if (child == 0)
-        _exit(make_interrupted());
-    waitpid(child, &status, 0);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    run_in_child(make_interrupted);
 }
 
 int main(void)

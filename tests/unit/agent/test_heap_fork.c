@@ -132,20 +132,20 @@ static void *answer_late(void *ms)
 static void test_a_late_answer(void **state)
 {
     (void)state;
-    void (*ring)(void) =
+    void (*notify)(void) =
         (void (*)(void))(uintptr_t)agent_rig_hook(&heap_rig, "agent_entry_objects", (void *)doorbell_body);
     unsigned late = 4000;
     pthread_t tally;
     heap_rig.control->patience_ms = 3000;
     assert_int_equal(pthread_create(&tally, NULL, answer_late, &late), 0);
-    ring();
+    notify();
     assert_int_equal(heap_loss(WIRE_AGENT_LOSS_NO_ANSWER), 0);
     assert_int_equal(heap_rig.process->answer_sequence, 1);
     pthread_join(tally, NULL);
     late = UINT32_MAX;
     heap_rig.control->patience_ms = 20; /* 200 in all */
     assert_int_equal(pthread_create(&tally, NULL, answer_late, &late), 0);
-    ring();
+    notify();
     assert_int_equal(heap_loss(WIRE_AGENT_LOSS_NO_ANSWER), 1);
     assert_int_equal(heap_rig.process->silent, 1);
     pthread_join(tally, NULL);
@@ -154,26 +154,26 @@ static void test_a_late_answer(void **state)
 static void test_doorbell(void **state)
 {
     (void)state;
-    void (*ring)(void) =
+    void (*notify)(void) =
         (void (*)(void))(uintptr_t)agent_rig_hook(&heap_rig, "agent_entry_objects", (void *)doorbell_body);
     uint32_t asked = 0;
     pthread_t tally;
     bodies = 0;
     assert_int_equal(pthread_create(&tally, NULL, answer_once, &asked), 0);
-    ring();
+    notify();
     pthread_join(tally, NULL);
     assert_int_equal(asked, WIRE_AGENT_OBJECTS);
     assert_int_equal(waiting, 1); /* who waited was inside */
     assert_int_equal(heap_loss(WIRE_AGENT_LOSS_NO_ANSWER), 0);
-    ring(); /* nobody answers: it goes on after control.patience_ms */
+    notify(); /* nobody answers: it goes on after control.patience_ms */
     assert_int_equal(heap_loss(WIRE_AGENT_LOSS_NO_ANSWER), 1);
     assert_int_equal(heap_rig.process->request, WIRE_AGENT_OBJECTS);
     uint32_t rung = heap_rig.control->doorbell;
-    ring(); /* and never asks again */
+    notify(); /* and never asks again */
     assert_int_equal(heap_rig.control->doorbell, rung);
     heap_rig.process->silent = 0;
     heap_rig.control->gone = 1;
-    ring();
+    notify();
     assert_int_equal(heap_rig.control->doorbell, rung);
     assert_int_equal(heap_loss(WIRE_AGENT_LOSS_NO_ANSWER), 1);
     assert_int_equal(bodies, 4);
@@ -184,20 +184,20 @@ static void test_doorbell(void **state)
 static void test_suspended(void **state)
 {
     (void)state;
-    void (*ring)(void) =
+    void (*notify)(void) =
         (void (*)(void))(uintptr_t)agent_rig_hook(&heap_rig, "agent_entry_objects", (void *)doorbell_body);
     heap_rig.control->patience_ms = 1000000; /* longer than this test may take */
     heap_rig.control->suspended = 1;
-    ring();
+    notify();
     assert_int_equal(heap_loss(WIRE_AGENT_LOSS_NO_ANSWER), 1);
     assert_int_equal(heap_rig.process->silent, 1);
     heap_rig.control->suspended = 0;
     uint32_t rung = heap_rig.control->doorbell;
-    ring();
+    notify();
     assert_int_equal(heap_rig.control->doorbell, rung);
     heap_rig.process->silent = 0;
     heap_rig.process->answer_sequence = heap_rig.process->request_sequence + 1;
-    ring();
+    notify();
     assert_int_equal(heap_rig.control->doorbell, rung + 1);
     assert_int_equal(heap_loss(WIRE_AGENT_LOSS_NO_ANSWER), 1);
 }
