@@ -1,11 +1,13 @@
-/* creations FILE thread|fork|buffer|exec|object [PAUSE]: makes one after the other until its standard input ends, with PAUSE milliseconds
- * between them (5: some hundred a second); how many so far stands in FILE. A fork's child calls own_work a hundred times; how many of them were traced
- * from the beginning stands behind that. */
+/* creations FILE thread|fork|buffer|exec|object [PAUSE [START END]]: makes one after the other until its standard
+ * input ends, with PAUSE milliseconds between them (5: some hundred a second); how many so far stands in FILE. A
+ * fork's child calls own_work a hundred times; how many children were traced from the beginning stands behind
+ * that. With `buffer` a child has memory from START to END, which its parent has unmapped. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,21 +63,26 @@ static int make_fork(void)
     return end_of(child);
 }
 
-enum { BUFFER = 64 << 20 };
+static unsigned char *buffer_start, *buffer_end;
 
-/* The parent unmaps it when the child has a copy. */
+/* The parent unmaps it when the child has a copy. What is there already is not replaced; at first nothing is. */
 static int make_buffer(void)
 {
-    unsigned char *buffer = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (buffer == MAP_FAILED)
+    size_t size = (size_t)(buffer_end - buffer_start);
+    unsigned char *buffer = mmap(buffer_start, size, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    bool there = buffer != MAP_FAILED;
+    if (!there && numbers[0] == 0)
         return 1;
-    buffer[0] = buffer[BUFFER - 1] = 42;
+    if (there)
+        buffer[0] = buffer[size - 1] = 42;
     pid_t child = fork();
     if (child == 0) {
+        numbers[1] += is_traced();
         poll(NULL, 0, 2);
-        _exit(buffer[0] != 42 || buffer[BUFFER / 2] != 0 || buffer[BUFFER - 1] != 42);
+        _exit(there && (buffer[0] != 42 || buffer[size / 2] != 0 || buffer[size - 1] != 42));
     }
-    return munmap(buffer, BUFFER) || end_of(child);
+    return (there && munmap(buffer, size)) || end_of(child);
 }
 
 static int make_exec(void)
@@ -105,6 +112,10 @@ int main(int argc, char **argv)
                         : argv[2][0] == 'e' ? make_exec
                                             : make_object;
     int pause = argc > 3 ? atoi(argv[3]) : 5;
+    if (argc > 5) {
+        buffer_start = (unsigned char *)strtoull(argv[4], NULL, 16);
+        buffer_end = (unsigned char *)strtoull(argv[5], NULL, 16);
+    }
     puts("begun");
     fflush(stdout);
     for (struct pollfd end = {0, POLLIN, 0}; poll(&end, 1, pause) == 0; ++numbers[0])
