@@ -123,17 +123,17 @@ static void alternate(long milliseconds)
 /* --- threads --- */
 
 static int ends[2];
-static long printed_milliseconds;
+static long thread_milliseconds;
 
 static void *run_long(void *argument)
 {
-    TRUTH_CALL(wait_long(printed_milliseconds));
+    TRUTH_CALL(wait_long(thread_milliseconds));
     return argument;
 }
 
 static void *run_poll(void *argument)
 {
-    TRUTH_CALL(wait_poll(printed_milliseconds));
+    TRUTH_CALL(wait_poll(thread_milliseconds));
     return argument;
 }
 
@@ -149,7 +149,7 @@ static void threads(long milliseconds)
     enum { THREADS = sizeof bodies / sizeof *bodies };
     pthread_t made[THREADS];
 
-    printed_milliseconds = milliseconds;
+    thread_milliseconds = milliseconds;
     if (pipe(ends))
         abort();
     for (int i = 0; i < THREADS; i++)
@@ -167,7 +167,7 @@ static void come(long milliseconds)
     pthread_t one;
 
     for (long i = 0; truth_clock(CLOCK_MONOTONIC) < end; i++) {
-        printed_milliseconds = 5 + i * 7 % 46;
+        thread_milliseconds = 5 + i * 7 % 46;
         pthread_create(&one, NULL, run_long, NULL);
         pthread_join(one, NULL);
     }

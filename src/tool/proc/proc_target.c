@@ -106,7 +106,8 @@ static bool parse_stat(const char *text, struct proc_target_facts *facts)
 int proc_target_facts(pid_t pid, pid_t tid, struct proc_target_facts *facts)
 {
     char stat[4096];
-    struct proc_status status = {0};
+    struct proc_status status;
+    status.text[0] = '\0';
     *facts = (struct proc_target_facts){0};
     bool found = proc_target_text(pid, tid, "stat", stat, sizeof stat) > 0 && parse_stat(stat, facts) &&
                  proc_status_read(pid, tid, &status) == BASE_OK;

@@ -17,7 +17,6 @@
 
 #include <cmocka.h>
 
-#include "base_clock.h"
 #include "helper.h"
 #include "helper_silence.h"
 #include "helper_trace.h"

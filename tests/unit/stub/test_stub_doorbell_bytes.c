@@ -114,6 +114,15 @@ static void creations_have_a_doorbell_of_their_own(void **state)
     assert_int_equal(differences, 3);
 }
 
+static void expect_creation_stub(const struct stub_x86_64_creation *creation, const char *bytes)
+{
+    struct stub_x86_64_code code;
+    stub_x86_64_code_begin(&code, 0x40000);
+    stub_x86_64_doorbell_stub(&code, creation);
+    assert_int_equal(code.refused, STUB_FINE);
+    stub_bytes_are(code.bytes, code.size, bytes);
+}
+
 static void stubs_of_creations_are_these_bytes(void **state)
 {
     (void)state;
@@ -121,32 +130,24 @@ static void stubs_of_creations_are_these_bytes(void **state)
     static const uint8_t syscall_begins[] = {0x48, 0x89, 0xf8,
                                              0x48, 0x89, 0xf7}; /* mov rax, rdi; mov rdi, rsi */
     static const uint32_t numbers[] = {56, 435};
-    struct stub_x86_64_code code;
-    struct stub_x86_64_creation creation = {0x50000, 0x41000, vfork_begins, sizeof vfork_begins, 0, NULL, 0};
-    stub_x86_64_code_begin(&code, 0x40000);
-    stub_x86_64_doorbell_stub(&code, &creation);
-    assert_int_equal(code.refused, STUB_FINE);
-    stub_bytes_are(code.bytes, code.size,
-                   "e8 fb 0f 00 00       ; call 0x41000\n"
-                   "5f b8 3a 00 00 00    ; pop rdi; mov eax, 58\n"
-                   "e9 f6 ff 00 00       ; jmp 0x50006\n");
-    creation =
-        (struct stub_x86_64_creation){0x50000, 0x41000, syscall_begins, sizeof syscall_begins, 7, numbers, 2};
-    stub_x86_64_code_begin(&code, 0x40000);
-    stub_x86_64_doorbell_stub(&code, &creation);
-    assert_int_equal(code.refused, STUB_FINE);
-    stub_bytes_are(code.bytes, code.size,
-                   "9c                   ; pushfq\n"
-                   "81 ff 38 00 00 00    ; cmp edi, 56\n"
-                   "74 0b                ; je 0x40014\n"
-                   "81 ff b3 01 00 00    ; cmp edi, 435\n"
-                   "74 03                ; je 0x40014\n"
-                   "9d                   ; popfq\n"
-                   "eb 06                ; jmp 0x4001a\n"
-                   "9d                   ; popfq\n"
-                   "e8 e6 0f 00 00       ; call 0x41000\n"
-                   "48 89 f8 48 89 f7    ; mov rax, rdi; mov rdi, rsi\n"
-                   "e9 e1 ff 00 00       ; jmp 0x50006\n");
+    const struct stub_x86_64_creation of_vfork = {0x50000, 0x41000, vfork_begins, sizeof vfork_begins, 0,
+                                                  NULL,    0};
+    const struct stub_x86_64_creation of_syscall = {
+        0x50000, 0x41000, syscall_begins, sizeof syscall_begins, 7, numbers, 2};
+    expect_creation_stub(&of_vfork, "e8 fb 0f 00 00       ; call 0x41000\n"
+                                    "5f b8 3a 00 00 00    ; pop rdi; mov eax, 58\n"
+                                    "e9 f6 ff 00 00       ; jmp 0x50006\n");
+    expect_creation_stub(&of_syscall, "9c                   ; pushfq\n"
+                                      "81 ff 38 00 00 00    ; cmp edi, 56\n"
+                                      "74 0b                ; je 0x40014\n"
+                                      "81 ff b3 01 00 00    ; cmp edi, 435\n"
+                                      "74 03                ; je 0x40014\n"
+                                      "9d                   ; popfq\n"
+                                      "eb 06                ; jmp 0x4001a\n"
+                                      "9d                   ; popfq\n"
+                                      "e8 e6 0f 00 00       ; call 0x41000\n"
+                                      "48 89 f8 48 89 f7    ; mov rax, rdi; mov rdi, rsi\n"
+                                      "e9 e1 ff 00 00       ; jmp 0x50006\n");
 }
 
 static void the_jump_reaches_two_gigabytes(void **state)

@@ -93,24 +93,24 @@ static void busy_threads_keep_their_results(void **state)
 
 static void time_stops(unsigned threads)
 {
-    enum { STOPS = 5 };
+    const unsigned stops = trace_child_turns(5, 11);
     struct trace_child child = trace_child_start(trace_child_busy, threads);
     struct trace_stop stop = {0};
-    uint64_t times[STOPS], least = UINT64_MAX, most = 0, sum = 0;
-    for (int i = 0; i < STOPS; i++) {
+    uint64_t least = UINT64_MAX, most = 0, sum = 0;
+    for (unsigned i = 0; i < stops; i++) {
         begin(&stop, child.pid);
         assert_int_equal(stop.count, threads);
         uint64_t began = stop.began;
         trace_stop_end(&stop);
-        times[i] = base_clock_now() - began;
-        least = times[i] < least ? times[i] : least;
-        most = times[i] > most ? times[i] : most;
-        sum += times[i];
+        uint64_t took = base_clock_now() - began;
+        least = took < least ? took : least;
+        most = took > most ? took : most;
+        sum += took;
         end(&stop);
         nap_us(2000);
     }
     printf("# %u threads stopped and resumed: %llu us at least, %llu on average, %llu at most\n", threads,
-           (unsigned long long)least / 1000, (unsigned long long)sum / STOPS / 1000,
+           (unsigned long long)least / 1000, (unsigned long long)sum / stops / 1000,
            (unsigned long long)most / 1000);
     trace_stop_free(&stop);
     assert_int_equal(trace_child_finish(&child), 0);
