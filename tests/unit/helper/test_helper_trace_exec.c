@@ -27,8 +27,8 @@ static char *const image[] = {self, image_option, NULL};
 
 static int vforks(void)
 {
-    int sum = 0;
-    for (int i = 0; i < 20; i++) {
+    volatile int sum = 0; /* vfork() returns twice into this frame */
+    for (volatile int i = 0; i < 20; i++) {
         int status;
         pid_t pid = vfork();
         if (pid == 0) {

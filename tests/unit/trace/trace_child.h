@@ -12,7 +12,11 @@
 #include <sys/types.h>
 
 enum {
+#ifdef __SANITIZE_ADDRESS__
+    TRACE_CHILD_THREADS = 200, /* each has a stack of AddressSanitizer's beside its own */
+#else
     TRACE_CHILD_THREADS = 1000,
+#endif
     TRACE_CHILD_BUSY = 50 /* threads past these sleep most of the time */
 };
 
@@ -42,7 +46,9 @@ struct trace_child trace_child_start(trace_child_function *function, unsigned co
  * signal. */
 int trace_child_finish(struct trace_child *child);
 
-/* How often something is repeated: `most` times by make check-long (TALLY_LONG), else `few`. */
+/* How often something is repeated: `most` times by make check-long (TALLY_LONG), else `few`, and a third of
+ * that under AddressSanitizer: what is repeated to meet a race is to meet it where threads have their own pace,
+ * and the sanitizer only has to see each line. */
 unsigned trace_child_turns(unsigned few, unsigned most);
 
 void trace_child_ready(struct trace_child_shared *shared);
