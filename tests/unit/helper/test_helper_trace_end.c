@@ -681,7 +681,7 @@ static void every_request_fails_once(void **state)
     atomic_store(&faults->fail_at, 0);
     printf("# of %u requests %u failed one by one, %u ways each; %u processes were refused at first\n", all,
            failed / ways, ways, refused);
-    assert_true(failed > (later + 40) * ways);
+    assert_true(failed > later * 5 / 3 * ways);
 }
 
 /* --- many at once --- */
