@@ -19,8 +19,10 @@ enum {
     RING_SMALLEST = 128 << 10,
     RING_THREAD = 256 << 10,    /* a thread's, at most */
     DESCRIPTORS_KEPT_FREE = 64, /* for images, the profile ... */
-    RETIRED = 0,      /* owner of events that were replaced: their last samples say nothing of doubles */
-    SCANS_LIMIT = 20, /* of a process that keeps making threads */
+    SCANS_LIMIT = 20,           /* of a process that keeps making threads */
+    /* The periods of a set are drawn again after so many samples, and after that part of all it took. */
+    DRAW_AFTER = 32,
+    DRAW_PART = 64,
 };
 
 /* --- periods --- */
@@ -48,27 +50,82 @@ void perf_time_periods(uint64_t *random, double rate_hz, unsigned count, uint64_
         periods[i] = (uint64_t)(factor[i] * rate / rate_hz * 1e9 + random_between(random, 0, 1));
 }
 
-void perf_time_redraw(struct perf_time *time)
+/* Draws the periods of a set anew. An event that begins a new period forgets what had passed of the old one,
+ * half of it on average: with `rate_hz` so much higher the set still fires at the rate. */
+static void draw_set(struct perf_time *time, size_t first, double rate_hz, uint64_t now)
 {
-    for (size_t first = 0; first < time->event_count; first += time->set_size) {
-        uint64_t periods[PERF_TIME_SET];
-        perf_time_periods(&time->random, time->rate_hz, time->set_size, periods);
-        for (unsigned i = 0; i < time->set_size && first + i < time->event_count; i++)
-            ioctl(time->events[first + i].fd, PERF_EVENT_IOC_PERIOD, &periods[i]);
+    struct perf_time_event *events = &time->events[first];
+    uint64_t periods[PERF_TIME_SET];
+    perf_time_periods(&time->random, rate_hz, events->set_size, periods);
+    for (unsigned i = 0; i < events->set_size; i++) {
+        ioctl(events[i].fd, PERF_EVENT_IOC_PERIOD, &periods[i]);
+        events[i].period = periods[i];
     }
+    events->taken = 0;
+    events->drawn_ns = now;
+}
+
+static bool is_set(const struct perf_time_event *event)
+{
+    return event->set_size && !event->superseded;
+}
+
+void perf_time_redraw(struct perf_time *time, uint64_t now)
+{
+    for (size_t i = 0; i < time->event_count; i++)
+        if (is_set(&time->events[i]))
+            draw_set(time, i, time->rate_hz, now);
+}
+
+/* What a set would have sampled since it was drawn. A thread's clock stands still while the thread does, and
+ * its samples tell; a CPU's goes on whoever runs there. */
+static double samples_since_draw(const struct perf_time *time, const struct perf_time_event *event,
+                                 uint64_t now)
+{
+    return event->tid < 0 ? (double)(now - event->drawn_ns) * time->rate_hz / 1e9 : (double)event->taken;
+}
+
+void perf_time_redraw_due(struct perf_time *time, uint64_t now)
+{
+    for (size_t i = 0; i < time->due_count; i++) {
+        struct perf_time_event *event = &time->events[time->due[i]];
+        event->due = false;
+        if (event->superseded)
+            continue;
+        double lost = event->set_size / (2 * samples_since_draw(time, event, now));
+        draw_set(time, time->due[i], time->rate_hz * (1 + lost), now);
+    }
+    time->due_count = 0;
+}
+
+/* A single event is never due: its period has the rate on average over time, and would not if it were kept
+ * for a number of samples. */
+static void count_sample(struct perf_time *time, size_t set)
+{
+    struct perf_time_event *event = &time->events[set];
+    event->taken++;
+    event->samples++;
+    if (event->set_size < 2 || event->due || event->taken < DRAW_AFTER ||
+        event->taken < event->samples / DRAW_PART || time->due_count == PERF_TIME_DUE)
+        return;
+    event->due = true;
+    time->due[time->due_count++] = set;
 }
 
 void perf_time_describe(const struct perf_time *time, char *text, size_t size)
 {
     if (time->filter)
-        snprintf(text, size,
-                 "%u events a CPU, for the target's processes (BPF), random unrelated periods, together at "
-                 "the rate",
-                 time->set_size);
+        snprintf(
+            text, size,
+            "%u events a CPU, for the target's processes (BPF), random unrelated periods, drawn again and "
+            "again, together at the rate",
+            time->set_size);
     else if (time->per_thread)
         snprintf(text, size, "one event a thread, each with a random period of 0.57 to 1.61 / rate");
     else
-        snprintf(text, size, "%u events a thread and CPU, random unrelated periods, together at the rate",
+        snprintf(text, size,
+                 "%u events a thread and CPU, random unrelated periods, drawn again and again, together at "
+                 "the rate",
                  time->set_size);
 }
 
@@ -217,7 +274,7 @@ void perf_time_free(struct perf_time *time)
     free(time->events);
     free(time->cpus);
     base_map_free(&time->ring_of_cpu);
-    base_map_free(&time->owner);
+    base_map_free(&time->event_of);
     base_map_free(&time->opened);
     *time = (struct perf_time){0};
 }
@@ -272,15 +329,18 @@ static int open_event(struct perf_time *time, const struct perf_event_target *ta
                                                    : attach_ring(time, fd, target->cpu, error);
     if (result >= 0 && time->filter && target->pid < 0)
         result = perf_filter_apply(time->filter, fd, error);
-    if (result >= 0 && target->pid >= 0 &&
-        (!base_map_set(&time->owner, id, (uint32_t)target->pid) ||
-         !base_map_set(&time->opened, (uint64_t)target->pid, 1)))
+    if (result >= 0 && target->pid >= 0 && !base_map_set(&time->opened, (uint64_t)target->pid, 1))
+        result = base_fail(error, BASE_ENOMEM, "out of memory");
+    if (result >= 0 && !base_map_set(&time->event_of, id, (uint32_t)time->event_count))
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result < 0) {
         close(fd);
         return result;
     }
-    time->events[time->event_count++] = (struct perf_time_event){fd, target->cpu, id, target->pid, false};
+    time->events[time->event_count] = (struct perf_time_event){
+        .fd = fd, .cpu = target->cpu, .id = id, .period = target->period, .tid = target->pid};
+    time->events[time->event_count].set = time->event_count;
+    time->event_count++;
     return BASE_OK;
 }
 
@@ -296,6 +356,10 @@ static int open_set(struct perf_time *time, struct perf_event_target target, str
         if (result < 0)
             return result;
     }
+    size_t first = time->event_count - time->set_size;
+    time->events[first].set_size = time->set_size;
+    for (size_t i = first; i < time->event_count; i++)
+        time->events[i].set = first;
     return BASE_OK;
 }
 
@@ -462,15 +526,25 @@ static void close_events_of(struct perf_time *time, pid_t tid)
     }
 }
 
-bool perf_time_is_double(struct perf_time *time, pid_t tid, uint64_t id)
+/* Whether the thread has events of its own beside the one that it inherited; its own are closed then. */
+static bool ends_double(struct perf_time *time, pid_t tid)
 {
-    uint32_t owner = base_map_find(&time->owner, id);
-    if (owner == BASE_MAP_NONE || owner == RETIRED || owner == (uint32_t)tid)
-        return false;
     if (base_map_find(&time->opened, (uint64_t)tid) != 1)
         return false;
     base_map_set(&time->opened, (uint64_t)tid, 0);
     close_events_of(time, tid);
+    return true;
+}
+
+bool perf_time_take(struct perf_time *time, pid_t tid, uint64_t id)
+{
+    uint32_t found = base_map_find(&time->event_of, id);
+    if (found >= time->event_count)
+        return true;
+    const struct perf_time_event *event = &time->events[found];
+    if (event->tid >= 0 && event->tid != tid) /* inherited: periods of its own, that nobody can draw again */
+        return event->retired || !ends_double(time, tid);
+    count_sample(time, event->set);
     return true;
 }
 
@@ -494,15 +568,11 @@ void perf_time_disable(struct perf_time *time)
     switch_events(time, 0, time->event_count, PERF_EVENT_IOC_DISABLE);
 }
 
-/* The event whose samples show doubles: samples of events that are being replaced say nothing of the new
- * ones. The entries are there already, so that nothing can fail. */
-static void set_owners(struct perf_time *time, size_t end, bool retired)
+static void mark_retired(struct perf_time *time, size_t end, bool retired)
 {
-    for (size_t i = 0; i < end; i++) {
-        const struct perf_time_event *event = &time->events[i];
-        if (event->tid >= 0 && !event->superseded)
-            base_map_set(&time->owner, event->id, retired ? RETIRED : (uint32_t)event->tid);
-    }
+    for (size_t i = 0; i < end; i++)
+        if (!time->events[i].superseded)
+            time->events[i].retired = retired;
 }
 
 /* An event whose ring others join keeps its descriptor; the rest give theirs back. What is in the rings
@@ -528,13 +598,13 @@ static int replace_events(struct perf_time *time,
                           void *context, struct base_error *error)
 {
     size_t old_count = time->event_count;
-    set_owners(time, old_count, true); /* what is read while opening says nothing of the new ones */
+    mark_retired(time, old_count, true); /* what is read while opening says nothing of the new ones */
     int result = open(time, context, error);
     if (result < 0) {
         for (size_t i = old_count; i < time->event_count; i++)
             close(time->events[i].fd);
         time->event_count = old_count;
-        set_owners(time, old_count, false);
+        mark_retired(time, old_count, false);
         return result;
     }
     switch_events(time, old_count, time->event_count, PERF_EVENT_IOC_ENABLE);

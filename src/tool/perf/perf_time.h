@@ -4,16 +4,24 @@
  * has the same period (doc/design.md). Redrawing the period after each sample would cost a wake-up of Tally
  * per sample. Instead every CPU of a target gets a *set* of PERF_TIME_SET events whose periods are drawn at
  * random, unrelated to each other, and scaled so that together they fire at exactly the rate; they are drawn
- * anew once, at a random moment some 20 ms after the start, so that their phase is unrelated to the
- * program's start as well. Each event is an arithmetic progression with a random step and a random phase:
- * for a program of any period T two of its samples are pairwise independent as soon as the step is spread
- * over a multiple of T, so the variance of a share is the binomial one that Wilson's interval assumes; where
- * the step is much smaller than T, samples are spread more evenly than independent ones. That the steps are
- * unrelated keeps one unlucky draw from spoiling more than its half of a run. Coverage of the 95 % interval
- * is tested by simulation (tests/unit/perf) and on a program (tests/system). It costs nothing at run time,
- * at any rate. Intervals between the samples of one event are 0.7 to 1.9 times set / rate; the mean over all
- * is 1 / rate. All events of a set count all the time, so every sample stands for 1 / rate. (Drawing again
- * and again would cost every thread half a sample each time, which is much for one that rarely runs.)
+ * anew at a random moment some 20 ms after the start, so that their phase is unrelated to the program's start
+ * as well. Each event is an arithmetic progression with a random step and a random phase: for a program of
+ * any period T two of its samples are pairwise independent as soon as the step is spread over a multiple of
+ * T, so the variance of a share is the binomial one that Wilson's interval assumes; where the step is much
+ * smaller than T, samples are spread more evenly than independent ones. Coverage of the 95 % interval is
+ * tested by simulation (tests/unit/perf) and on a program (tests/system). Intervals between the samples of
+ * one event are 0.7 to 1.9 times set / rate; the mean over all is 1 / rate. All events of a set count all the
+ * time, so every sample stands for 1 / rate.
+ *
+ * Drawing again. A variance that is right on average hides draws that are far off: a step that happens to be
+ * near a simple fraction of a multiple of T meets the same few places of it for a whole run, in 2 of 100 runs
+ * badly enough for a comparison (tally diff) to be sure of a change that is none. So the periods of a set are
+ * drawn again after every 32 samples of it, later after every 64th of all it took: a run is then made of many
+ * draws, and a bad one is a small part. An event that is given a period begins it anew and forgets half of
+ * the old one on average. That is 1 sample in 32 at most, the same for a thread that rarely runs as for one
+ * that always does, since it is samples that are counted, and the rate that is drawn makes up for it.
+ * What a thread or process inherits has the periods that its creator had at that moment, and keeps them: the
+ * kernel lets no one change the period of an inherited event.
  *
  * Thread and process creation. An inherited event begins its period in every new thread: one that runs
  * shorter than a period is never sampled, and a program of many short threads or processes would hardly be
@@ -40,12 +48,20 @@
 #include "perf_ring.h"
 
 #define PERF_TIME_SET 2
+#define PERF_TIME_DUE 64 /* sets that are drawn again in one step; what is beyond waits for its next sample */
 
 struct perf_time_event {
     int fd, cpu;
-    uint64_t id;
-    pid_t tid; /* -1: a CPU's */
+    uint64_t id, period; /* ns */
+    pid_t tid;           /* -1: a CPU's */
     bool superseded;
+    bool retired;      /* replaced, or about to be: its last samples say nothing of doubles */
+    size_t set;        /* index of the first event of its set */
+    unsigned set_size; /* of the first event of a set: how many there are; of the others 0 */
+    uint64_t samples;  /* of the first event: what the whole set took, of its own thread */
+    uint64_t taken;    /* since its periods were drawn, at drawn_ns */
+    uint64_t drawn_ns;
+    bool due; /* of the first event: to be drawn again */
 };
 
 struct perf_time {
@@ -58,8 +74,10 @@ struct perf_time {
     struct perf_time_event *events;
     size_t event_count, event_capacity;
     struct base_map ring_of_cpu; /* cpu -> index into events of the one that owns the CPU's ring */
-    struct base_map owner;       /* event id -> tid it was opened for */
-    struct base_map opened;      /* tid -> 1: has events of its own; 0: had, they are closed */
+    struct base_map event_of;    /* event id -> index into events */
+    size_t due[PERF_TIME_DUE];   /* sets that took enough samples since they were drawn */
+    size_t due_count;
+    struct base_map opened; /* tid -> 1: has events of its own; 0: had, they are closed */
     struct perf_rings *rings;
     size_t ring_size;                 /* bytes, of a CPU's ring */
     size_t thread_ring_size;          /* bytes, of a thread's ring */
@@ -97,13 +115,16 @@ int perf_time_open_cpus(struct perf_time *time, int cgroup, struct base_error *e
 /* One more thread, in the mode of one event a thread; it starts at once. */
 void perf_time_open_thread(struct perf_time *time, pid_t tid);
 
-/* A sample of `tid` came from event `id`: true when this thread is covered twice, by an event of its own
+/* A sample of `tid` came from event `id`: false when this thread is covered twice, by an event of its own
  * and by one inherited from a thread opened earlier (it was created while threads were being opened); its
  * own is closed then. */
-bool perf_time_is_double(struct perf_time *time, pid_t tid, uint64_t id);
+bool perf_time_take(struct perf_time *time, pid_t tid, uint64_t id);
 
-/* Draws the periods of all events anew. */
-void perf_time_redraw(struct perf_time *time);
+/* Draws the periods of all events anew. `now`: base_clock_now(). */
+void perf_time_redraw(struct perf_time *time, uint64_t now);
+
+/* Those of the sets that took enough samples since they were drawn. To be called in every step. */
+void perf_time_redraw_due(struct perf_time *time, uint64_t now);
 
 void perf_time_enable(struct perf_time *time);
 void perf_time_disable(struct perf_time *time);

@@ -185,9 +185,10 @@ static int step_timeout(struct record_session *session, int timeout_ms)
     uint64_t now = base_clock_now();
     timeout_ms = smaller_timeout(timeout_ms, longest_step(session, now));
     if (session->redraw_at && now >= session->redraw_at) {
-        perf_time_redraw(&session->time);
+        perf_time_redraw(&session->time, now);
         session->redraw_at = 0;
     }
+    perf_time_redraw_due(&session->time, now);
     if (session->waits)
         timeout_ms = shorten_timeout(timeout_ms, now, waits_due(session->waits));
     return session->redraw_at ? shorten_timeout(timeout_ms, now, session->redraw_at) : timeout_ms;

@@ -34,7 +34,7 @@ void sample_stream_sample(struct sample_stream *stream, const struct perf_sample
     const struct perf_event_form *form = stream->form;
     if (is_other(stream, sample->pid))
         return;
-    if (stream->time && perf_time_is_double(stream->time, (pid_t)sample->tid, sample->id))
+    if (stream->time && !perf_time_take(stream->time, (pid_t)sample->tid, sample->id))
         return;
     struct sample_process *process =
         sample_processes_get(&stream->processes, (pid_t)sample->pid, sample->time);
