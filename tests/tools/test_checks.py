@@ -143,6 +143,15 @@ def image_case(source, flags, word):
         return done.returncode == 1 and "not ok" in done.stdout and word in complaints, said
 
 
+def unready_case():
+    """Where nothing can be built, tools/check-agent-symbols says so at once."""
+    with tempfile.TemporaryDirectory() as empty:
+        command = [sys.executable, os.path.join(ROOT, "tools", "check-agent-symbols")]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, env={"PATH": empty})
+    last = done.stdout.splitlines()[-1:]
+    return done.returncode == 0 and last == ["1..0 # SKIP readelf cannot be run: No such file or directory (make setup)"], done.stdout + done.stderr
+
+
 def counted(stdout, returncode=0, result="OK"):
     entry = {"name": "p", "stdout": stdout, "result": result, "returncode": returncode}
     cases = tap.entry_cases(entry)
@@ -289,6 +298,7 @@ def main():
         tests += [(f"agent-symbols: {what} is found" if word else "agent-symbols: a good image passes",
                    lambda source=source, flags=flags, word=word: image_case(source, flags, word))
                   for what, source, flags, word in IMAGES]
+    tests.append(("agent-symbols: a machine without its programs is a skip", unready_case))
     tests += [(f"counting: {what}", lambda out=out, code=code, result=result, expected=expected:
                (counted(out, code, result) == expected, str(counted(out, code, result))))
               for what, out, code, result, expected in COUNTS]
