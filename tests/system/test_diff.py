@@ -76,9 +76,9 @@ def false_alarms(found, old, new, least=1.0):
     return changed({"rows": kept}, least)
 
 
-def alarms_of(context, numbers, sides, tally_of_parts):
+def alarms_of(context, numbers, sides, parts):
     """The pairs of recordings of one program that are called different without being so. How many functions kept their part of the
-    time, and how many there were, is added to tally_of_parts."""
+    time, and how many there were, is added to parts["kept"] and parts["all"]."""
     alarms = []
     for number in numbers:
         old, new = (slower_profile(context, f"{side}{number}", 12000, 0) for side in "ab")
@@ -86,8 +86,8 @@ def alarms_of(context, numbers, sides, tally_of_parts):
             side.append(profile.path)
         found = diff(context, old.path, new.path)
         context.check(found["compared"] >= 7, f"only {found['compared']} functions compared")
-        tally_of_parts["all"] += len(parts_of(old))
-        tally_of_parts["kept"] += len(parts_of(old)) - len(really_changed(found, old, new))
+        parts["all"] += len(parts_of(old))
+        parts["kept"] += len(parts_of(old)) - len(really_changed(found, old, new))
         words = false_alarms(found, old, new)
         if words:
             alarms.append((number, words))

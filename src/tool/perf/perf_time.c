@@ -65,15 +65,10 @@ static void draw_set(struct perf_time *time, size_t first, double rate_hz, uint6
     events->drawn_ns = now;
 }
 
-static bool is_set(const struct perf_time_event *event)
-{
-    return event->set_size && !event->superseded;
-}
-
 void perf_time_redraw(struct perf_time *time, uint64_t now)
 {
     for (size_t i = 0; i < time->event_count; i++)
-        if (is_set(&time->events[i]))
+        if (time->events[i].set_size && !time->events[i].superseded)
             draw_set(time, i, time->rate_hz, now);
 }
 
@@ -542,8 +537,8 @@ bool perf_time_take(struct perf_time *time, pid_t tid, uint64_t id)
     if (found >= time->event_count)
         return true;
     const struct perf_time_event *event = &time->events[found];
-    if (event->tid >= 0 && event->tid != tid) /* inherited: periods of its own, that nobody can draw again */
-        return event->retired || !ends_double(time, tid);
+    if (event->tid >= 0 && event->tid != tid) /* inherited: its periods cannot be drawn again */
+        return found < time->replaced || !ends_double(time, tid);
     count_sample(time, event->set);
     return true;
 }
@@ -568,13 +563,6 @@ void perf_time_disable(struct perf_time *time)
     switch_events(time, 0, time->event_count, PERF_EVENT_IOC_DISABLE);
 }
 
-static void mark_retired(struct perf_time *time, size_t end, bool retired)
-{
-    for (size_t i = 0; i < end; i++)
-        if (!time->events[i].superseded)
-            time->events[i].retired = retired;
-}
-
 /* An event whose ring others join keeps its descriptor; the rest give theirs back. What is in the rings
  * stays. */
 static void retire_events(struct perf_time *time, size_t end)
@@ -597,14 +585,14 @@ static int replace_events(struct perf_time *time,
                           int (*open)(struct perf_time *time, void *context, struct base_error *error),
                           void *context, struct base_error *error)
 {
-    size_t old_count = time->event_count;
-    mark_retired(time, old_count, true); /* what is read while opening says nothing of the new ones */
+    size_t old_count = time->event_count, old_replaced = time->replaced;
+    time->replaced = old_count; /* what is read while opening says nothing of the new ones */
     int result = open(time, context, error);
     if (result < 0) {
         for (size_t i = old_count; i < time->event_count; i++)
             close(time->events[i].fd);
         time->event_count = old_count;
-        mark_retired(time, old_count, false);
+        time->replaced = old_replaced;
         return result;
     }
     switch_events(time, old_count, time->event_count, PERF_EVENT_IOC_ENABLE);

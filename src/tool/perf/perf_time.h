@@ -52,10 +52,9 @@
 
 struct perf_time_event {
     int fd, cpu;
-    uint64_t id, period; /* ns */
+    uint64_t id, period; /* ns; the period is kept for the test, which plays the kernel */
     pid_t tid;           /* -1: a CPU's */
     bool superseded;
-    bool retired;      /* replaced, or about to be: its last samples say nothing of doubles */
     size_t set;        /* index of the first event of its set */
     unsigned set_size; /* of the first event of a set: how many there are; of the others 0 */
     uint64_t samples;  /* of the first event: what the whole set took, of its own thread */
@@ -75,6 +74,7 @@ struct perf_time {
     size_t event_count, event_capacity;
     struct base_map ring_of_cpu; /* cpu -> index into events of the one that owns the CPU's ring */
     struct base_map event_of;    /* event id -> index into events */
+    size_t replaced;             /* events below this index say nothing of doubles: they are being replaced */
     size_t due[PERF_TIME_DUE];   /* sets that took enough samples since they were drawn */
     size_t due_count;
     struct base_map opened; /* tid -> 1: has events of its own; 0: had, they are closed */

@@ -180,15 +180,21 @@ static int longest_step(struct record_session *session, uint64_t now)
     return now < session->late_until ? LATE_STEP_MS : longest;
 }
 
-static int step_timeout(struct record_session *session, int timeout_ms)
+/* The periods of sampling: all once, soon after the start, and those of a set when it took enough samples. */
+static void redraw_periods(struct record_session *session)
 {
     uint64_t now = base_clock_now();
-    timeout_ms = smaller_timeout(timeout_ms, longest_step(session, now));
     if (session->redraw_at && now >= session->redraw_at) {
         perf_time_redraw(&session->time, now);
         session->redraw_at = 0;
     }
     perf_time_redraw_due(&session->time, now);
+}
+
+static int step_timeout(struct record_session *session, int timeout_ms)
+{
+    uint64_t now = base_clock_now();
+    timeout_ms = smaller_timeout(timeout_ms, longest_step(session, now));
     if (session->waits)
         timeout_ms = shorten_timeout(timeout_ms, now, waits_due(session->waits));
     return session->redraw_at ? shorten_timeout(timeout_ms, now, session->redraw_at) : timeout_ms;
@@ -235,6 +241,7 @@ void record_session_resume(struct record_session *session)
 
 int record_session_step(struct record_session *session, int timeout_ms, struct base_error *error)
 {
+    redraw_periods(session);
     record_poll_rings(session);
     if (poll(session->polled, session->polled_count, step_timeout(session, timeout_ms)) < 0 && errno != EINTR)
         nanosleep(&(struct timespec){.tv_nsec = BLIND_NS}, NULL); /* a filter refuses it */

@@ -215,8 +215,9 @@ static void the_rate_stays(void **state)
     }
 }
 
-/* Samples of what a thread inherited count for nobody's draw; a thread that has its own beside is double, once. */
-static void inherited_ones_are_another_matter(void **state)
+/* Samples of inherited events do not count towards a draw; a thread that has events of its own beside them is
+ * double, once. */
+static void inherited_events_are_not_counted(void **state)
 {
     (void)state;
     struct simulated run;
@@ -225,9 +226,9 @@ static void inherited_ones_are_another_matter(void **state)
         assert_true(perf_time_take(&run.time, OTHER, 0));
     assert_int_equal(run.time.due_count, 0);
     assert_true(base_map_set(&run.time.opened, OTHER, 1));
-    run.events[0].retired = true;
+    run.time.replaced = 1;
     assert_true(perf_time_take(&run.time, OTHER, 0));
-    run.events[0].retired = false;
+    run.time.replaced = 0;
     assert_false(perf_time_take(&run.time, OTHER, 0));
     assert_true(perf_time_take(&run.time, OTHER, 0));
     assert_true(perf_time_take(&run.time, OTHER, 99)); /* an id that nobody opened */
@@ -258,7 +259,7 @@ int main(void)
         cmocka_unit_test(intervals_hold_for_any_program_period),
         cmocka_unit_test(a_bad_draw_spoils_no_run),
         cmocka_unit_test(the_rate_stays),
-        cmocka_unit_test(inherited_ones_are_another_matter),
+        cmocka_unit_test(inherited_events_are_not_counted),
         cmocka_unit_test(rate_leaves_half_of_the_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
