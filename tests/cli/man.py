@@ -72,15 +72,13 @@ def help_of(tally, *words):
 
 
 def commands_of(text):
-    found, inside = {}, False
+    found = {}
     for line in text.splitlines():
         match = COMMAND.match(line)
-        if line == "Commands":
-            inside = True
-        elif inside and match:
-            found[match.group(1)] = match.group(2)
-        elif inside:
+        if line == "Options":
             break
+        if match:
+            found[match.group(1)] = match.group(2)
     return found
 
 

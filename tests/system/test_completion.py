@@ -42,7 +42,7 @@ def fish(context, line):
 
 def commands(context):
     text = tally.run(context, [context.tally, "--help"]).output.decode()
-    return re.findall(r"^  ([a-z]+) {2,}", text[text.index("Commands"):text.index("Options")], re.MULTILINE)
+    return re.findall(r"^  ([a-z]+) {2,}", text[:text.index("\nOptions")], re.MULTILINE)
 
 
 def options(context, command):

@@ -2,6 +2,7 @@
 import ctypes
 import os
 import random
+import re
 import signal
 import sqlite3
 import time
@@ -75,6 +76,66 @@ def interrupt_that_the_target_ignores(context):
     readable(context, profile, "ending_busy")
     total = profile.total()
     context.check(total > 1.2e9, f"recording went on for {total / 1e9:.2f} s of 1.5 s only")
+
+
+@tap.case
+def second_interrupt_leaves_the_command(context):
+    """A command that goes on after Ctrl-C: what a second one does is said, and done. The command is not ended by it."""
+    path = context.path("profile")
+    terminal = Terminal([context.tally, "record", "-o", path, "--", context.program("ending"), "--seconds", "20", "ignores-int"],
+                        context.directory)
+    context.check(terminal.expect("waiting"), "the target did not begin")
+    time.sleep(0.5)
+    terminal.type("\x03")
+    context.check(terminal.expect("tally: the command goes on; Ctrl-C again ends the recording, keeps the profile", 10), "the first is answered")
+    children = [int(pid) for pid in open(f"/proc/{terminal.pid}/task/{terminal.pid}/children", encoding="ascii").read().split()]
+    running = [pid for pid in children if open(f"/proc/{pid}/comm", encoding="ascii").read().strip() == "ending"]
+    context.equal(len(running), 1, "commands that run")
+    terminal.type("\x03")
+    context.equal(terminal.wait(15), 0, "status")
+    for pid in running:
+        context.equal(os.path.exists(f"/proc/{pid}"), True, "the command goes on")
+        os.kill(pid, signal.SIGKILL)
+    terminal.close()
+    readable(context, tally.Profile(context, path), "ending_busy")
+
+
+def drawn(context, columns, options, script):
+    """What a command's terminal of so many columns was sent while it was recorded."""
+    terminal = Terminal(["sh", "-c", f"stty cols {columns}; exec {context.tally} record {options} -o {context.path('drawn')} -- "
+                         f"{context.program('ending')} --seconds 1.6 exit 0 {script}"], context.directory, dict(os.environ, COLUMNS=""))
+    context.equal(terminal.wait(), 0, "status")
+    seen = terminal.seen.decode()
+    terminal.close()
+    return seen
+
+
+@tap.case
+def status_line_fits_the_terminal(context):
+    """No line of it is wider than the terminal, and --quiet has none."""
+    for columns in (20, 50, 120):
+        lines = re.findall(r"\r(tally: \d+ s,[^\r\n\x1b]*)", drawn(context, columns, "", ""))
+        context.check(lines, f"no status line in {columns} columns")
+        context.check(all(len(line) < columns for line in lines), f"{columns} columns: {lines}")
+    context.equal(re.findall(r"\rtally: [0-9]+ s,", drawn(context, 80, "-q", "")), [], "--quiet")
+
+
+@tap.case
+def status_line_leaves_an_editors_screen_alone(context):
+    """While the terminal is not in line mode a program draws its screen: nothing of ours is written there."""
+    script = context.path("raw.py")
+    with open(script, "w", encoding="ascii") as file:
+        file.write("import sys, time, tty\ntty.setraw(0)\nsys.stdout.write('raw\\r\\n')\nsys.stdout.flush()\nend = time.time() + 2\n"
+                   "while time.time() < end: pass\nsys.stdout.write('over\\r\\n')\nsys.stdout.flush()\n")
+    terminal = Terminal([context.tally, "record", "-o", context.path("profile"), "--", "/usr/bin/python3", "-I", script], context.directory)
+    context.equal(terminal.wait(), 0, "status")
+    terminal.close()
+    _, _, after = terminal.seen.partition(b"raw\r\n")
+    screen, _, end = after.partition(b"over\r\n")
+    context.equal(screen, b"", "what is drawn into the screen")
+    context.check(b"samples" in end and b"-> " in end, f"the end is said: {terminal.seen!r}")
+    profile = tally.Profile(context, context.path("profile"))
+    context.check(profile.total() > 1e9, f"recorded {profile.total() / 1e9} s")
 
 
 @tap.case

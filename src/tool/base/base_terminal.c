@@ -81,3 +81,9 @@ bool base_terminal_foreground(int descriptor)
 {
     return !base_terminal_is(descriptor) || tcgetpgrp(descriptor) == getpgrp();
 }
+
+bool base_terminal_line_mode(int descriptor)
+{
+    struct termios modes;
+    return tcgetattr(descriptor, &modes) != 0 || modes.c_lflag & ICANON;
+}

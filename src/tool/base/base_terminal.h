@@ -34,6 +34,10 @@ bool base_terminal_utf8(void);
  * stay as they are. The caller's; -1: there is none. */
 int base_terminal_open(int descriptor);
 
+/* Does it take input line by line? Else a program has the screen to itself (an editor), and draws it. True for
+ * what is no terminal. */
+bool base_terminal_line_mode(int descriptor);
+
 /* Are we in its foreground? A background job must not draw. True for what is no terminal. */
 bool base_terminal_foreground(int descriptor);
 

@@ -17,6 +17,9 @@ struct cli_record_recorder {
     int child_status; /* as from waitpid */
     bool child_ended, stop, drawn;
     uint64_t drawn_ns; /* when the status line was, since the start */
+    /* Of a Ctrl-C that the command was sent, too: when it came, while it is not answered, and when it was
+     * (base_clock.h); 0: never */
+    uint64_t interrupted_ns, answered_ns;
     int terminal; /* an open file of our own of standard error, where that can redraw; -1: no status line */
 };
 

@@ -5,7 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base_clock.h"
+#include "base_terminal.h"
 #include "base_wait.h"
+#include "cli.h"
 #include "cli_record_status.h"
 
 static const int TAKEN[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD};
@@ -57,6 +60,37 @@ void cli_record_look_at_child(struct cli_record_recorder *recorder)
     }
 }
 
+enum { ANSWER_AFTER_MS = 500, SECOND_WITHIN_MS = 10000 };
+
+static bool is_within(uint64_t then, uint64_t now, uint64_t milliseconds)
+{
+    return then && now - then < milliseconds * 1000000;
+}
+
+/* The terminal sends Ctrl-C to the command as well, which may end by it, or do something else, as an
+ * interpreter at its prompt does. Only one that follows what tally said of it is for tally. */
+static void on_interrupt(struct cli_record_recorder *recorder)
+{
+    uint64_t now = base_clock_now();
+    if (is_within(recorder->answered_ns, now, SECOND_WITHIN_MS))
+        recorder->stop = true;
+    else if (!recorder->interrupted_ns)
+        recorder->interrupted_ns = now;
+}
+
+void cli_record_answer_interrupt(struct cli_record_recorder *recorder)
+{
+    uint64_t now = base_clock_now();
+    if (!recorder->interrupted_ns || is_within(recorder->interrupted_ns, now, ANSWER_AFTER_MS))
+        return;
+    recorder->interrupted_ns = 0;
+    if (recorder->child_ended || !base_terminal_is(STDERR_FILENO) || !base_terminal_line_mode(STDERR_FILENO))
+        return;
+    cli_record_clear_line(recorder);
+    cli_say("the command goes on; Ctrl-C again ends the recording, keeps the profile and leaves the command");
+    recorder->answered_ns = now;
+}
+
 static void on_signal(struct cli_record_recorder *recorder, int number, int code)
 {
     bool launched = recorder->child > 0;
@@ -72,6 +106,8 @@ static void on_signal(struct cli_record_recorder *recorder, int number, int code
         return;
     }
     bool from_terminal = (number == SIGINT || number == SIGQUIT) && code > 0;
+    if (from_terminal && number == SIGINT)
+        on_interrupt(recorder);
     if (!from_terminal && !recorder->child_ended)
         kill(recorder->child, number);
 }

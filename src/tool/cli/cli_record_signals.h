@@ -6,7 +6,8 @@
  *   signal            a program was launched                            processes were attached to
  *   SIGINT, SIGQUIT   from the terminal the target has it already, as   stop recording
  *                     the shell would have it; sent to Tally alone it
- *                     is passed on
+ *                     is passed on. A command that goes on after Ctrl-C
+ *                     goes on without tally after a second one
  *   SIGTERM, SIGHUP   passed on; the target's end ends the recording    stop recording
  *   SIGTSTP           when the terminal has stopped the target, Tally   Tally stops itself
  *                     stops too; a SIGCONT (fg) wakes both
@@ -28,5 +29,7 @@ void cli_record_read_signals(struct cli_record_recorder *recorder);
 void cli_record_look_at_child(struct cli_record_recorder *recorder);
 /* Both. */
 void cli_record_look_at_signals(struct cli_record_recorder *recorder);
+/* Says, a moment after a Ctrl-C that the command has not ended by, what a second one does. */
+void cli_record_answer_interrupt(struct cli_record_recorder *recorder);
 
 #endif

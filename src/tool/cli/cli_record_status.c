@@ -8,8 +8,6 @@
 #include "cli.h"
 #include "wire_loss.h"
 
-enum { STATUS_COLUMNS = 78 };
-
 /* A terminal that is stopped (Ctrl-S), or whose other end does not read, would stop us, and processes wait
  * for our answers. What cannot be polled is written to. */
 bool cli_record_may_say(void)
@@ -19,19 +17,24 @@ bool cli_record_may_say(void)
     return ready < 0 || (ready > 0 && (file.revents & POLLOUT) != 0);
 }
 
+/* Not into the screen of an editor: the line waits until the program gives it back. */
 void cli_record_clear_line(struct cli_record_recorder *recorder)
 {
-    if (recorder->drawn)
-        dprintf(recorder->terminal, "\r%*s\r", STATUS_COLUMNS, "");
+    if (!recorder->drawn || !base_terminal_line_mode(recorder->terminal))
+        return;
+    dprintf(recorder->terminal, "\r\033[K");
     recorder->drawn = false;
 }
 
+/* The last column stays free: past it, some terminals go to the next line. */
 static void draw_line(struct cli_record_recorder *recorder, const char *text)
 {
-    if (recorder->terminal < 0 || !base_terminal_foreground(STDERR_FILENO))
+    if (recorder->terminal < 0 || !base_terminal_foreground(STDERR_FILENO) ||
+        !base_terminal_line_mode(recorder->terminal))
         return;
+    int columns = (int)base_terminal_width(STDERR_FILENO) - 1;
     recorder->drawn = true;
-    dprintf(recorder->terminal, "\r%-*.*s", STATUS_COLUMNS, STATUS_COLUMNS, text);
+    dprintf(recorder->terminal, "\r%.*s\033[K", columns > 0 ? columns : 1, text);
 }
 
 uint64_t cli_record_lost(const struct profile *profile, unsigned first, unsigned last)
@@ -72,7 +75,7 @@ void cli_record_draw_status(struct cli_record_recorder *recorder)
 void cli_record_say_notice(struct cli_record_recorder *recorder)
 {
     const struct record_status *status = record_session_status(recorder->session);
-    if (!status->notice[0])
+    if (!status->notice[0] || !base_terminal_line_mode(STDERR_FILENO))
         return;
     cli_record_clear_line(recorder);
     cli_say("%s", status->notice);

@@ -43,8 +43,10 @@ static int record_until_over(struct cli_record_recorder *recorder, struct base_e
         cli_record_look_at_signals(recorder);
         if (result < 0)
             return result;
-        if (cli_record_may_say())
+        if (cli_record_may_say()) {
             cli_record_say_notice(recorder);
+            cli_record_answer_interrupt(recorder);
+        }
         if (!is_over(recorder))
             cli_record_draw_status(recorder);
     }
@@ -183,9 +185,10 @@ int cmd_record(int argc, char **argv)
     struct base_text line = {0};
     request_describe(&request, &rest, &line);
     struct record_options wanted = request_session_options(&request, &rest, base_text_string(&line));
-    struct cli_record_recorder recorder = {
-        .request = &request,
-        .terminal = base_terminal_redraws(STDERR_FILENO) ? base_terminal_open(STDERR_FILENO) : -1};
+    struct cli_record_recorder recorder = {.request = &request,
+                                           .terminal = !request.quiet && base_terminal_redraws(STDERR_FILENO)
+                                                           ? base_terminal_open(STDERR_FILENO)
+                                                           : -1};
     if (cli_record_take_signals(&wanted.target_signals, &recorder.signals, &error) == BASE_OK) {
         wanted.wake_fd = recorder.signals;
         status = record_session(&recorder, &wanted);

@@ -26,26 +26,30 @@ struct command {
     cli_command *run;
     const char *summary;
     unsigned flags;
+    const char
+        *question; /* what one wants to know or do who needs it; the first of those with the same has it */
 };
 
 static cli_command run_completion; /* lists the commands, itself among them */
 
 static const struct command commands[] = {
-    {"record", cmd_record, "run a program, or attach, and record where its time goes", 0},
-    {"report", cmd_report, "show where the time went", PRINTS},
-    {"annotate", cmd_annotate, "show a function line by line", PRINTS},
-    {"candidates", cmd_candidates, "rank functions by what speeding them up could gain", PRINTS},
-    {"browse", cmd_browse, "look through a profile on the terminal", 0},
-    {"view", cmd_view, "look at a profile in a browser", PRINTS},
-    {"diff", cmd_diff, "compare recordings: what changed, and what is noise", PRINTS},
-    {"export", cmd_export, "write a profile in the format of another tool", PRINTS},
-    {"import", cmd_import, "make a profile of what another profiler recorded", 0},
-    {"merge", cmd_merge, "put several profiles into one", PRINTS},
-    {"query", cmd_query, "ask a profile in SQL", PRINTS},
-    {"detach", cmd_detach, "remove what a killed tally left in running processes", PRINTS},
-    {"list", cmd_list, "list what this machine can measure", PRINTS},
-    {"doctor", cmd_doctor, "find out what keeps Tally from measuring, and the remedy", PRINTS},
-    {"completion", run_completion, "print completions for bash, zsh or fish", PRINTS},
+    {"record", cmd_record, "run a program, or attach, and record where its time goes", 0, "Record"},
+    {"import", cmd_import, "make a profile of what another profiler recorded", 0, NULL},
+    {"report", cmd_report, "show where the time went", PRINTS,
+     "Where does the time go, how often is what called?"},
+    {"annotate", cmd_annotate, "show a function line by line", PRINTS, NULL},
+    {"browse", cmd_browse, "look through a profile on the terminal", 0, NULL},
+    {"view", cmd_view, "look at a profile in a browser", PRINTS, NULL},
+    {"candidates", cmd_candidates, "rank functions by what speeding them up could gain", PRINTS,
+     "What is worth changing, and what has changed?"},
+    {"diff", cmd_diff, "compare recordings: what changed, and what is noise", PRINTS, NULL},
+    {"export", cmd_export, "write a profile in the format of another tool", PRINTS, "Use it elsewhere"},
+    {"merge", cmd_merge, "put several profiles into one", PRINTS, NULL},
+    {"query", cmd_query, "ask a profile in SQL", PRINTS, NULL},
+    {"list", cmd_list, "list what this machine can measure", PRINTS, "What can be measured here?"},
+    {"doctor", cmd_doctor, "find out what keeps Tally from measuring, and the remedy", PRINTS, NULL},
+    {"detach", cmd_detach, "remove what a killed tally left in running processes", PRINTS, NULL},
+    {"completion", run_completion, "print completions for bash, zsh or fish", PRINTS, "The command line"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -97,21 +101,41 @@ static int main_run(const struct command *command, int argc, char **argv)
     return base_stack_run(run_call, &(struct call){command, argc, argv});
 }
 
+/* The commands by what one wants to know. */
+static void describe_commands(struct base_text *text)
+{
+    base_text_add(text, "Usage: tally COMMAND [OPTIONS] [ARGUMENTS]\n\n"
+                        "Find out where a program's time goes, and how sure that is. Begin with\n\n"
+                        "  tally record -- COMMAND     and then     tally report\n");
+    for (int i = 0; i < COMMANDS; i++) {
+        if (commands[i].question)
+            base_text_addf(text, "\n%s\n", commands[i].question);
+        base_text_addf(text, "  %-12s%s\n", commands[i].name, commands[i].summary);
+    }
+    base_text_add(text, "  help        show the help of a command: tally help COMMAND\n");
+}
+
 static int print_help(void)
 {
     struct base_text text = {0};
-    base_text_add(&text, "Usage: tally COMMAND [OPTIONS] [ARGUMENTS]\n\n"
-                         "Find out where a program's time goes, and how sure that is.\n\nCommands\n");
-    for (int i = 0; i < COMMANDS; i++)
-        base_text_addf(&text, "  %-12s%s\n", commands[i].name, commands[i].summary);
-    base_text_add(&text, "  help        show the help of a command: tally help COMMAND\n\nOptions\n"
+    describe_commands(&text);
+    base_text_add(&text, "\nOptions\n"
                          "  -h, --help  show this help\n"
                          "  --version   show the version\n\n"
-                         "Begin with:   tally record -- COMMAND    and then   tally report\n"
                          "Manual pages: man tally, man tally-record, ...\n");
     int status = cli_output_text(&text);
     base_text_free(&text);
     return status;
+}
+
+/* Nothing was asked for: that is an error, to a script, and to a reader a question. */
+static int show_commands(void)
+{
+    struct base_text text = {0};
+    describe_commands(&text);
+    fputs(base_text_string(&text), stderr);
+    base_text_free(&text);
+    return CLI_FAILED;
 }
 
 /* tally help, tally help COMMAND */
@@ -141,10 +165,8 @@ int main(int argc, char **argv)
 {
     cli_output_secure();
     base_fault_survive();
-    if (argc < 2) {
-        cli_say("missing command (see tally --help)");
-        return CLI_FAILED;
-    }
+    if (argc < 2)
+        return show_commands();
     const char *name = argv[1];
     if (!strcmp(name, "--version") || !strcmp(name, "-V"))
         return print_version();

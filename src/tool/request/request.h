@@ -33,7 +33,7 @@ struct request {
     int overhead;  /* enum profile_heap_overhead */
     int empty;     /* enum profile_heap_empty */
     struct probe_named named;
-    bool system, kernel, follow, debuginfod, verbose, calls, no_time, heap, throws, fds, instrumented;
+    bool system, kernel, follow, debuginfod, verbose, quiet, calls, no_time, heap, throws, fds, instrumented;
     uint64_t heap_sample_bytes, agent_memory;
     uint64_t timeline_bytes; /* 0: no timeline */
     struct plan_function_request functions[REQUEST_GLOBS];
