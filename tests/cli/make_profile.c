@@ -586,6 +586,51 @@ static void write_without_samples(const char *directory)
     write_profile(directory, "killed", profile);
 }
 
+/* A third process, in a control group of its own, and samples that lie in Tally itself: in the agent, in the
+ * kernel that it called, and in stubs. */
+static void write_own(const char *directory)
+{
+    struct profile *profile = profile_new();
+    describe(profile, "bench --jobs 2 'a file'");
+    describe_time(profile);
+    profile_set_meta(profile, "exit_status", "0");
+    profile_set_meta(profile, "complete", "1");
+    add_content(profile, SAMPLES | CALLS);
+    uint16_t counter = (uint16_t)profile_counter_named(profile, "time.cpu");
+    uint32_t process;
+    add_process(profile, 4720, "bench", &process);
+    struct profile_process value = profile->processes[process];
+    value.cgroup = profile_string(profile, "/system.slice/bench.service");
+    profile_set_process(profile, process, &value);
+    uint32_t thread = profile_thread(profile, process, 4720);
+    profile_set_thread_name(profile, thread, "bench");
+    uint32_t agent = profile_image(profile, PROFILE_IMAGE_FILE, PROFILE_AGENT_IMAGE, "", 0);
+    uint32_t insert = profile_address(profile, agent, 0x1010);
+    struct profile_address place = profile->addresses[insert];
+    place.function = profile_function(profile, agent, "insert_block", 0x1000, 0x1100);
+    place.resolution = PROFILE_RESOLVED;
+    profile_set_address(profile, insert, &place);
+    uint32_t special = profile_image(profile, PROFILE_IMAGE_SPECIAL, PROFILE_STUBS_IMAGE, "", 0);
+    uint32_t stub = profile_address(profile, special, 0);
+    uint32_t kernel =
+        profile_address(profile, profile_image(profile, PROFILE_IMAGE_KERNEL, "[kernel]", NULL, 0), 0x77);
+    const uint32_t main_address = profile->nodes[1].address;
+    const struct {
+        uint32_t frames[3], flags[3];
+        size_t count;
+        uint64_t samples;
+    } own[] = {{{main_address, insert}, {0}, 2, 3000},
+               {{main_address, insert, kernel}, {0, 0, PROFILE_NODE_KERNEL}, 3, 297},
+               {{main_address, stub}, {0}, 2, 1000},
+               {{main_address}, {0}, 1, 1000}};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        profile_count(profile,
+                      (struct profile_key){profile_stack(profile, own[i].frames, own[i].flags, own[i].count),
+                                           thread, 0, counter},
+                      (int64_t)own[i].samples * PERIOD_NS, own[i].samples);
+    write_profile(directory, "own", profile);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -627,6 +672,7 @@ int main(int argc, char **argv)
     write_without_samples(argv[1]);
     write_part(argv[1]);
     write_lost(argv[1]);
+    write_own(argv[1]);
     write_without_calls(argv[1], "no-calls", SAMPLES, 2);
     write_without_calls(argv[1], "only-lost", 0, 1);
     return 0;

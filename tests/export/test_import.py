@@ -145,7 +145,7 @@ def pprof_of_an_unfinished_recording(context):
     back = imported(context, export(context, "pprof", source))
     for path, words in ((source, "this is what was saved"), (back, "unfinished: the recording did not come to its end")):
         context.equal(report(context, path)["complete"], False, path)
-        text = tally.run(context, [context.tally, "report", path]).output.decode()
+        text = tally.run(context, [context.tally, "report", "-v", path]).output.decode()
         context.check(words in text and "lost: nothing" not in text, text)
     again = imported(context, export(context, "pprof", back), name="again.tally")
     context.equal(report(context, again)["complete"], False, "twice")
@@ -193,7 +193,7 @@ def folded_of_others(context):
               "sys_read": (0, 5, 0), "copy": (5, 5, 0), "ruby": (0, 7, 0), "#<Class:0x01>#new": (0, 7, 0),
               "inner": (0, 7, 0), "deepest": (7, 7, 0), "a": (1, 1, 0)}
     context.equal(flat(context, path, "--inlines"), wanted, "figures")
-    shown = tally.run(context, [context.tally, "report", path]).output.decode()
+    shown = tally.run(context, [context.tally, "report", "-v", path]).output.decode()
     context.check("28, as imported" in shown and "no intervals" in shown and "±" not in shown, shown)
     path = imported(context, context.path("some.folded"), "--rate", "100", "--processes")
     context.equal(counters(context, path), [("time.cpu", "ns", 0)], "with a rate they are")
@@ -308,7 +308,7 @@ def pprof_of_go(context):
     context.equal(counters(context, path), [("time.cpu", "ns", 0)], "cpu is time.cpu")
     context.equal(flat(context, path, "--inlines"), {"main.main": (50000000, 350000000, 5), "main.work": (0, 300000000, 0),
                                                      "main.inlined": (300000000, 300000000, 30)}, "figures")
-    shown = tally.run(context, [context.tally, "report", path]).output.decode()
+    shown = tally.run(context, [context.tally, "report", "-v", path]).output.decode()
     context.check("/nowhere/app" in shown and "at 100 Hz" in shown and "5.00 s" in shown and "14 Nov 2023" in shown
                   and "labels that were left out: request, bytes" in shown, shown)
     lines = report(context, path, "--by", "line")["rows"]
@@ -331,7 +331,7 @@ def pprof_of_memory(context):
     context.equal(counters(context, path), [("inuse_space", "bytes", 1), ("alloc_objects", "count", 1),
                                             ("alloc_space", "bytes", 1), ("inuse_objects", "count", 1)], "counters")
     context.equal(flat(context, path), {"allocate": (1000, 1000, 0)}, "the default type comes first; figures may be negative")
-    shown = tally.run(context, [context.tally, "report", path]).output.decode()
+    shown = tally.run(context, [context.tally, "report", "-v", path]).output.decode()
     context.check("as imported" in shown and "does not say how many samples" in shown, shown)
     threads = json.loads(tally.run(context, [context.tally, "query", "--json", path, "SELECT pid, tid, name FROM threads"]).output)
     context.equal(threads, [{"pid": 77, "tid": 78, "name": "one"}], "labels that name a thread")
@@ -410,7 +410,7 @@ def gperftools_of_every_width(context):
         samples, maps = stacks_for(context, program, base)
         path = imported(context, write(context, "some.prof", gperftools(form, samples, maps)))
         context.equal(flat(context, path), {"profile_free": (20000000, 20000000, 2), "main": (10000000, 30000000, 1)}, form)
-        shown = tally.run(context, [context.tally, "report", path]).output.decode()
+        shown = tally.run(context, [context.tally, "report", "-v", path]).output.decode()
         context.check("3 samples at 100 Hz" in shown and program in shown and "found by path" in shown, shown)
     done = tally.run(context, [context.tally, "annotate", "--asm", "main", path])
     context.equal(done.status, 0, done.text())
@@ -424,7 +424,7 @@ def gperftools_cut_or_damaged(context):
                   "a longer header")
     path = imported(context, write(context, "cut.prof", whole[:-len(maps) - 30]))
     context.equal(flat(context, path), {"[unknown]": (20000000, 20000000, 2)}, "without mappings")
-    text = tally.run(context, [context.tally, "report", path]).output.decode()
+    text = tally.run(context, [context.tally, "report", "-v", path]).output.decode()
     context.check("is truncated" in text and "unfinished: the file is not whole" in text and "lost: nothing" not in text, text)
     context.equal(report(context, path)["complete"], False, "complete")
     far = gperftools("<Q", [(1, [0x1234]), (0, [5, 6])], maps)
@@ -451,7 +451,7 @@ def gperftools_itself(context):
     taken = report(context, back)["selected"]["samples"]
     context.check(taken == samples if samples is not None else taken > 0, f"{taken} samples, it says {said}")
     context.equal(words[:3], (0, 3, 0), "its header")
-    shown = tally.run(context, [context.tally, "report", back]).output.decode()
+    shown = tally.run(context, [context.tally, "report", "-v", back]).output.decode()
     context.check("python" in shown or "_PyEval" in shown, shown)
 
 

@@ -96,7 +96,7 @@ def a_file_without_an_end(context):
     shown = report(context, path)
     context.check("truncated, or perf did not end it" in shown["meta"]["import_notice"], "that is said")
     context.equal(shown["complete"], False, "complete")
-    text = tally.run(context, [context.tally, "report", path]).output.decode()
+    text = tally.run(context, [context.tally, "report", "-v", path]).output.decode()
     context.check("unfinished: the file is not whole; this is what it has" in text, text)
     context.check("lost: nothing" not in text, text)
     whole = report(context, imported(context, write(context, "whole.data", story().bytes())))

@@ -76,7 +76,7 @@ def each_is_kept_apart(context):
     done = tally.run(context, [context.tally, "report", "--process", "@north", whole.path])
     context.equal((done.status, done.errors), (2, b"tally: no process @north in this profile; it has 100 shop@west, "
                                                   b"100 shop@east\n"), "an origin that is not there")
-    done = tally.run(context, [context.tally, "report", whole.path])
+    done = tally.run(context, [context.tally, "report", "-v", whole.path])
     context.check(b"2 recordings, 8.00 s" in done.output and b"Hz" not in done.output.splitlines()[0], "the header")
 
 

@@ -41,6 +41,28 @@ def stack_of(nodes, node):
     return stack[::-1]
 
 
+def overhead_of(profile):
+    """The nodes that are Tally's own."""
+    text = dict(profile.execute("SELECT id, text FROM data_strings")) | {0: ""}
+    images = {number: (text[name], kind) for number, name, kind in profile.execute("SELECT id, name, kind FROM data_images")}
+    image_of = {number: images.get(image, ("", 0)) for number, image in profile.execute("SELECT id, image FROM data_addresses")}
+    nodes = {number: (parent, address, flags) for number, parent, address, flags in profile.execute(
+        "SELECT id, parent, address, flags FROM data_nodes")}
+
+    def is_overhead(node):
+        while node in nodes and node:
+            parent, address, flags = nodes[node]
+            name, kind = image_of[address]
+            if name in ("[tally-agent]", "[tally-stubs]"):
+                return True
+            if not flags & 4 and kind not in (2, 3) and name != "(folded)":
+                return False
+            node = parent
+        return False
+
+    return {node for node in nodes if is_overhead(node)}
+
+
 def wilson(hits, samples):
     z, share = 1.959963984540054, hits / samples
     scale = 1 + z * z / samples
@@ -105,7 +127,8 @@ def check_coverage(profile):
 
 def check_origins(profile):
     """The views of merged recordings; the column is not in files from before there was merging."""
-    if "origin" not in {row[1] for row in profile.execute("PRAGMA table_info(data_processes)")}:
+    columns = {row[1] for row in profile.execute("PRAGMA table_info(data_processes)")}
+    if "origin" not in columns:
         return []
     text = dict(profile.execute("SELECT id, text FROM data_strings")) | {0: None}
     meta = dict(profile.execute("SELECT key, value FROM data_meta"))
@@ -114,6 +137,9 @@ def check_origins(profile):
     processes = [(pid, parent, text[name], text[command], start, end, origin or None) for pid, parent, name, command, start,
                  end, origin in profile.execute("SELECT pid, parent_pid, name, command, start_ns, end_ns, origin "
                                                 "FROM data_processes")]
+    if "cgroup" in columns:
+        groups = [text[group] for group, in profile.execute("SELECT cgroup FROM data_processes")]
+        processes = [row + (group,) for row, group in zip(processes, groups)]
     wrong = []
     for view, expected in (("origins", origins), ("processes", processes)):
         if profile.execute(f"SELECT * FROM {view}").fetchall() != expected:
@@ -201,8 +227,14 @@ def check(path):
     def combine(counter, figures, key, value):
         figures[key] = max(figures[key], value) if counter in largest else figures[key] + value
 
+    newest = profile.execute("SELECT count(*) FROM sqlite_master WHERE name = 'data_overhead'").fetchone()[0]
+    overhead = overhead_of(profile) if newest else set()
     for node, counter, value, samples in cells:
+        if node in overhead and not counters[counter][3]:
+            continue
         stack = stack_of(nodes, node)
+        if newest:
+            stack = [frame for frame in stack if frame[1] not in ("[tally-agent]", "[tally-stubs]")]
         combine(counter, stacks, (counters[counter][1], ";".join(name for name, _ in stack)), value)
         hits[counter] += samples
         for frame in set(stack):
@@ -226,6 +258,8 @@ def check(path):
             expected = wilson(samples, hits[number])
             if max(abs(low - expected[0]), abs(high - expected[1])) > 1e-6:
                 wrong.append(f"{function}: interval {low} to {high}")
+    if newest and {node for node, in profile.execute("SELECT node FROM data_overhead")} != overhead:
+        wrong.append("data_overhead differs")
     wrong += check_calls(profile) + check_coverage(profile) + check_origins(profile)
     wrong += check_memory(profile) + check_latency(profile)
     if not rows or not nodes:

@@ -377,7 +377,7 @@ def summary_counts_edges(context):
     listed = len(json.loads(profile.report("--edges", "--json", "--limit", "0%"))["rows"])
     sites = profile.rows("select count(*) from (select distinct site, callee, kind from data_edges where calls > 0)")[0][0]
     context.check(0 < listed < sites, f"{listed} edges of {sites} sites: nothing to tell apart")
-    for text in (profile.errors, profile.report("--edges")):
+    for text in (profile.errors, profile.report("-v", "--edges")):
         said = re.search(r"calls: [0-9,]+ on ([0-9,]+) edges|calls on ([0-9,]+) edges", text)
         context.check(said, f"nothing is said of edges: {text[:400]}")
         context.equal(int((said[1] or said[2]).replace(",", "")), listed, "edges")

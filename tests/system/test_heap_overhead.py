@@ -17,7 +17,7 @@ def own(profile, counter, pid):
 
 
 def header(context, profile):
-    return tally.run(context, [context.tally, "report", profile.path]).output.decode()
+    return tally.run(context, [context.tally, "report", "-v", profile.path]).output.decode()
 
 
 def counted(context, program, way, kinds=tuple(KINDS), environment=(), options=()):

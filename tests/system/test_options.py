@@ -205,7 +205,7 @@ def views_of_the_report(context):
     for by in ("line", "address", "image", "thread", "cpu"):
         context.check(profile.report("--by", by).strip(), f"report --by {by} is empty")
         json.loads(profile.report("--by", by, "--json"))
-    header = profile.report()
+    header = profile.report("-v")
     for word in ("recursion", profile.counter(), "999 Hz", "sample"):
         context.check(word in header, f"the header does not say {word!r}:\n{header[:500]}")
     context.check("recursion.c:" in profile.report("--by", "line"), "lines are not named")

@@ -83,7 +83,7 @@ const char *calls_notice(const struct calls *calls);
 struct remains_left *calls_left(struct calls *calls);
 
 /* When `pc` of process `pid` lies in a stub: turns pc and sp into what they would be without it. `word` reads
- * a word of the stack; False: pc is not in a stub. */
+ * a word of the stack. True: the instruction at pc is one that counting added. */
 bool calls_frame(struct calls *calls, pid_t pid, uint64_t *pc, uint64_t *sp, sample_word *word,
                  void *context);
 

@@ -30,12 +30,13 @@ static const struct slab *find_slab(const struct space *space, uint64_t pc)
 bool calls_frame(struct calls *calls, pid_t pid, uint64_t *pc, uint64_t *sp, sample_word *word, void *context)
 {
     const struct space *space = calls_members_space(calls, pid);
-    bool found = false;
+    bool own = false;
     for (int i = 0; space && i < 4; i++) {
         struct slab_frame frame;
         const struct slab *slab = find_slab(space, *pc);
         if (!slab || !slab_frame(slab, *pc, &frame))
             break;
+        own |= frame.own;
         *sp += 8ull * frame.pushed;
         *pc = frame.pc;
         if (frame.kind == SLAB_FRAME_CALL || frame.kind == SLAB_FRAME_RECORDER) {
@@ -43,8 +44,7 @@ bool calls_frame(struct calls *calls, pid_t pid, uint64_t *pc, uint64_t *sp, sam
                 break;
             *sp += 8;
         }
-        found = true;
     }
-    calls->stub_samples += found;
-    return found;
+    calls->stub_samples += own;
+    return own;
 }

@@ -201,7 +201,11 @@ static int add_against(struct cli_page *page, const struct profile *profile,
                        const struct view_options *options, const struct cli_page_request *request,
                        struct base_error *error)
 {
-    int code = cli_profile_load(request->against, true, options->debuginfod, &page->against, error);
+    /* of all the time: the other profile has times of its own */
+    const struct view_part part = {.overhead = options->part.overhead};
+    const struct cli_profile_wanted wanted = {
+        .lines = true, .debuginfod = options->debuginfod, .part = &part};
+    int code = cli_profile_load(request->against, &wanted, &page->against, error);
     if (code < 0)
         return code;
     code = view_select(page->against, options, &page->part, error);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli_progress.h"
+#include "profile_own.h"
 #include "sample_resolve.h"
 #include "store.h"
 #include "store_period.h"
@@ -29,28 +30,14 @@ static void show_naming(void *context, size_t done, size_t total)
     cli_progress_show(&loading->progress, "naming functions", done, total);
 }
 
-static int resolve_addresses(struct profile *profile, bool lines, bool debuginfod, struct loading *loading,
-                             struct base_error *error)
+static int resolve_addresses(struct profile *profile, const struct cli_profile_wanted *wanted,
+                             struct loading *loading, struct base_error *error)
 {
-    struct sample_resolve_options options = {
-        .debuginfod = debuginfod, .lines = lines, .progress = show_naming, .context = loading};
+    struct sample_resolve_options options = {.debuginfod = wanted->debuginfod,
+                                             .lines = wanted->lines,
+                                             .progress = show_naming,
+                                             .context = loading};
     return sample_resolve(profile, &options, error);
-}
-
-int cli_profile_load(const char *path, bool lines, bool debuginfod, struct profile **loaded,
-                     struct base_error *error)
-{
-    struct loading loading = {.progress = cli_progress_begin(), .path = path};
-    struct profile *profile = NULL;
-    int result = store_load_watched(path, show_loading, &loading, &profile, error);
-    if (result == BASE_OK)
-        result = resolve_addresses(profile, lines, debuginfod, &loading, error);
-    cli_progress_end(&loading.progress);
-    if (result < 0)
-        profile_free(profile);
-    else
-        *loaded = profile;
-    return result;
 }
 
 int cli_profile_read_map(const struct base_option *option, const char *argument, void *target,
@@ -138,8 +125,8 @@ static int keep_period(struct profile *profile, struct store_timeline_list *list
     return code;
 }
 
-int cli_profile_period(struct profile *profile, const char *file, const struct view_part *part,
-                       const char *counter, struct base_error *error)
+static int profile_take_period(struct profile *profile, const char *file, const struct view_part *part,
+                               const char *counter, struct base_error *error)
 {
     struct store_timeline_list list = {0};
     if (!part->from_ns && !part->to_ns)
@@ -153,4 +140,33 @@ int cli_profile_period(struct profile *profile, const char *file, const struct v
         code = keep_period(profile, &list, part, error);
     store_timeline_list_free(&list);
     return code;
+}
+
+/* --- loading --- */
+
+static int profile_take_part(struct profile *profile, const char *path,
+                             const struct cli_profile_wanted *wanted, struct base_error *error)
+{
+    if (!wanted->part)
+        return BASE_OK;
+    int result = profile_take_period(profile, path, wanted->part, wanted->counter, error);
+    return result < 0 || wanted->part->overhead ? result : profile_own_leave_out(profile, error);
+}
+
+int cli_profile_load(const char *path, const struct cli_profile_wanted *wanted, struct profile **loaded,
+                     struct base_error *error)
+{
+    struct loading loading = {.progress = cli_progress_begin(), .path = path};
+    struct profile *profile = NULL;
+    int result = store_load_watched(path, show_loading, &loading, &profile, error);
+    if (result == BASE_OK)
+        result = resolve_addresses(profile, wanted, &loading, error);
+    cli_progress_end(&loading.progress);
+    if (result == BASE_OK)
+        result = profile_take_part(profile, path, wanted, error);
+    if (result < 0)
+        profile_free(profile);
+    else
+        *loaded = profile;
+    return result;
 }

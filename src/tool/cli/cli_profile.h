@@ -11,10 +11,19 @@
 #include "profile.h"
 #include "report.h"
 
-/* Loads a profile and names in memory what its recording had no time to name, with lines if they are wanted;
- * the file stays as it is. Shows its progress where that can be wiped away again. The caller frees; nothing
- * to free on failure. */
-int cli_profile_load(const char *path, bool lines, bool debuginfod, struct profile **profile,
+struct cli_profile_wanted {
+    bool lines;      /* of source, with the names */
+    bool debuginfod; /* asked for what is missing */
+    /* Only samples from part->from_ns to part->to_ns, if these are set, which is noted for the header; without
+     * what is Tally's own, unless part->overhead. NULL: all that the file has, Tally's own among it. */
+    const struct view_part *part;
+    const char *counter; /* NULL, or what is asked for: refused with a time if it has none */
+};
+
+/* Loads a profile and names in memory what its recording had no time to name; the file stays as it is. Shows
+ * its progress where that can be wiped away again. A profile without a timeline and a time without samples
+ * are refused. The caller frees; nothing to free on failure. */
+int cli_profile_load(const char *path, const struct cli_profile_wanted *wanted, struct profile **profile,
                      struct base_error *error);
 
 /* "5%" is a share (*percent), "20" a number of rows (*rows, *percent is then -1); "0.5" could be meant either
@@ -77,17 +86,23 @@ int cli_profile_read_map(const struct base_option *option, const char *argument,
         .maximum = 1e8, .help = "samples before that time (recorded with --timeline)"                        \
     }
 
-/* Leaves of a profile that was loaded from `file` only the samples from part->from_ns to part->to_ns, if
- * these are set, and notes it for the header. `counter` is what was asked for, or NULL: one without times is
- * refused, and so are a profile without a timeline and a time without samples. */
-int cli_profile_period(struct profile *profile, const char *file, const struct view_part *part,
-                       const char *counter, struct base_error *error);
+#define CLI_PROFILE_OVERHEAD(member)                                                                         \
+    {                                                                                                        \
+        .name = "with-overhead", .kind = BASE_OPTION_FLAG, member(part.overhead),                            \
+        .help = "with the samples that lie in Tally's own code in the target, which are left out otherwise"  \
+    }
 
 /* Of every command that names functions: `member` names member debuginfod of what the command reads into. */
 #define CLI_PROFILE_DEBUGINFOD(member)                                                                       \
     {                                                                                                        \
         .name = "debuginfod", .kind = BASE_OPTION_FLAG, member(debuginfod),                                  \
         .help = "ask the debuginfod servers of $DEBUGINFOD_URLS for what is missing"                         \
+    }
+
+#define CLI_PROFILE_VERBOSE(member)                                                                          \
+    {                                                                                                        \
+        .name = "verbose", .letter = 'v', .kind = BASE_OPTION_SET, member(header),                           \
+        .value = VIEW_HEADER_FULL, .help = "above it, all that is known of the recording"                    \
     }
 
 /* The options of every command that shows a profile as text: `member` names members json, debuginfod, pager

@@ -13,7 +13,7 @@ static const double DEFAULT_LIMIT = 1; /* percent of the function */
 enum { AROUND = 4, AROUND_MOST = 1000 };
 
 struct annotate_request {
-    int syntax, color;
+    int syntax, color, header;
     const char *counter;
     struct view_part part;
     struct cli_profile_maps maps;
@@ -75,7 +75,9 @@ static const struct base_option annotate_options[] = {
          "the function of that file, by name (* and ? stand for anything) or the beginning of its build-id"},
     CLI_PROFILE_THREADS(MEMBER),
     CLI_PROFILE_CPUS(MEMBER, ""),
+    CLI_PROFILE_OVERHEAD(MEMBER),
     {.kind = BASE_OPTION_HEADING, .help = "How it is shown"},
+    CLI_PROFILE_VERBOSE(MEMBER),
     {.name = "wide", .kind = BASE_OPTION_FLAG, MEMBER(wide), .help = "do not cut long lines"},
     CLI_PROFILE_SHOWN(MEMBER, "listings"),
     {0},
@@ -108,6 +110,8 @@ static int annotate_check(struct annotate_request *request, struct base_error *e
 {
     if (request->syntax > 0 && !request->assembly)
         return base_fail(error, BASE_EUSAGE, "annotate: --syntax goes with --asm");
+    if (request->header && request->json)
+        return base_fail(error, BASE_EUSAGE, "annotate: -v is for text; --json has all of it");
     return BASE_OK;
 }
 
@@ -127,6 +131,7 @@ static int print_annotated(const struct profile *profile, const struct annotate_
     struct view_options options = {
         .view = VIEW_ANNOTATE,
         .counter = request->counter,
+        .header = (enum view_header)request->header,
         .limit_percent = request->limit_percent,
         .part = {.thread = request->part.thread,
                  .process = request->part.process,
@@ -156,8 +161,9 @@ int cmd_annotate(int argc, char **argv)
     if (!cli_parse(&annotate_command, argc, argv, &request, &rest, &status))
         return status;
     const char *file = rest.count > 1 ? rest.arguments[1] : "tally.out";
-    if (annotate_check(&request, &error) < 0 ||
-        cli_profile_load(file, true, request.debuginfod, &profile, &error) < 0)
+    const struct cli_profile_wanted wanted = {
+        .lines = true, .debuginfod = request.debuginfod, .part = &request.part};
+    if (annotate_check(&request, &error) < 0 || cli_profile_load(file, &wanted, &profile, &error) < 0)
         return cli_fail(&error);
     status = print_annotated(profile, &request, rest.arguments[0], file, &error);
     profile_free(profile);

@@ -13,6 +13,7 @@
 struct browse_request {
     int color;
     const char *counter;
+    struct view_part part;
     bool debuginfod;
 };
 
@@ -24,6 +25,7 @@ static const struct base_option browse_options[] = {
      MEMBER(counter),
      .argument = "NAME",
      .help = "the figures to begin with (default: time.cpu, or the first counter of the profile)"},
+    CLI_PROFILE_OVERHEAD(MEMBER),
     CLI_PROFILE_DEBUGINFOD(MEMBER),
     {.name = "color",
      .kind = BASE_OPTION_CHOICE,
@@ -148,7 +150,9 @@ int cmd_browse(int argc, char **argv)
         cli_say("browse needs a terminal; tally report prints the same");
         return CLI_FAILED;
     }
-    if (cli_profile_load(file, true, request.debuginfod, &profile, &error) < 0)
+    const struct cli_profile_wanted wanted = {
+        .lines = true, .debuginfod = request.debuginfod, .part = &request.part};
+    if (cli_profile_load(file, &wanted, &profile, &error) < 0)
         return cli_fail(&error);
     status = browse_profile(profile, &request, file, &error);
     profile_free(profile);

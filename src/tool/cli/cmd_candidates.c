@@ -16,7 +16,8 @@ enum { MOST_THREADS = 1000000 };
 struct candidates_request {
     double speedup, limit_percent;
     uint64_t invoke_ns, threads, limit_rows;
-    int color;
+    int color, header;
+    struct view_part part;
     bool json, debuginfod, pager;
 };
 
@@ -80,6 +81,8 @@ static const struct base_option candidates_options[] = {
      .argument = "PERCENT|N",
      .help = "leave out what is below a share of the time (2%), or show so many rows (20) (default 1%; 0% "
              "shows everything)"},
+    CLI_PROFILE_OVERHEAD(MEMBER),
+    CLI_PROFILE_VERBOSE(MEMBER),
     CLI_PROFILE_SHOWN(MEMBER, "reports"),
     {0},
 };
@@ -112,6 +115,8 @@ static int candidates_check(const struct candidates_request *request, struct bas
         return base_fail(
             error, BASE_EUSAGE,
             "candidates: --speedup is for an accelerator, --threads for doing without: ask for one");
+    if (request->header && request->json)
+        return base_fail(error, BASE_EUSAGE, "candidates: -v is for text; --json has all of it");
     return BASE_OK;
 }
 
@@ -120,6 +125,8 @@ static int candidates_print(const struct profile *profile, const struct candidat
 {
     struct view_options options = {
         .view = VIEW_CANDIDATES,
+        .part = request->part,
+        .header = (enum view_header)request->header,
         .limit_percent = request->limit_percent,
         .limit_rows = request->limit_rows,
         .json = request->json,
@@ -148,8 +155,8 @@ int cmd_candidates(int argc, char **argv)
     if (!cli_parse(&candidates_command, argc, argv, &request, &rest, &status))
         return status;
     const char *file = rest.count ? rest.arguments[0] : "tally.out";
-    if (candidates_check(&request, &error) < 0 ||
-        cli_profile_load(file, false, request.debuginfod, &profile, &error) < 0)
+    const struct cli_profile_wanted wanted = {.debuginfod = request.debuginfod, .part = &request.part};
+    if (candidates_check(&request, &error) < 0 || cli_profile_load(file, &wanted, &profile, &error) < 0)
         return cli_fail(&error);
     status = candidates_print(profile, &request, file, &error);
     profile_free(profile);

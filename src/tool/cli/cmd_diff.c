@@ -73,6 +73,7 @@ static const struct base_option diff_options[] = {
     CLI_PROFILE_THREADS(MEMBER),
     CLI_PROFILE_IMAGE(MEMBER, "calls"),
     CLI_PROFILE_CPUS(MEMBER, ""),
+    CLI_PROFILE_OVERHEAD(MEMBER),
     {.kind = BASE_OPTION_HEADING, .help = "As a gate"},
     {.name = "fail-above",
      .kind = BASE_OPTION_CALL,
@@ -152,9 +153,10 @@ static void free_runs(struct runs *runs)
     free(runs->names);
 }
 
-static int load_one(struct runs *runs, const char *name, size_t length, bool debuginfod,
+static int load_one(struct runs *runs, const char *name, size_t length, const struct diff_request *request,
                     struct base_error *error)
 {
+    const struct cli_profile_wanted wanted = {.debuginfod = request->debuginfod, .part = &request->part};
     struct profile *profile = NULL;
     char *file = strndup(name, length);
     if (!file || !base_array_room(runs->items, runs->count, runs->capacity) ||
@@ -163,7 +165,7 @@ static int load_one(struct runs *runs, const char *name, size_t length, bool deb
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
     int code = length
-                   ? cli_profile_load(file, false, debuginfod, &profile, error)
+                   ? cli_profile_load(file, &wanted, &profile, error)
                    : base_fail(error, BASE_EUSAGE, "diff: '%s' has an empty name between its commas", name);
     if (code < 0) {
         free(file);
@@ -175,13 +177,14 @@ static int load_one(struct runs *runs, const char *name, size_t length, bool deb
 }
 
 /* A,B,C; but a file whose name has a comma is that file. */
-static int load_side(struct runs *runs, const char *list, bool debuginfod, struct base_error *error)
+static int load_side(struct runs *runs, const char *list, const struct diff_request *request,
+                     struct base_error *error)
 {
     if (!access(list, F_OK))
-        return load_one(runs, list, strlen(list), debuginfod, error);
+        return load_one(runs, list, strlen(list), request, error);
     for (;;) {
         size_t length = strcspn(list, ",");
-        int code = load_one(runs, list, length, debuginfod, error);
+        int code = load_one(runs, list, length, request, error);
         if (code < 0 || !list[length])
             return code;
         list += length + 1;
@@ -240,10 +243,10 @@ int cmd_diff(int argc, char **argv)
         return status;
     int code = diff_check(&request, &error);
     if (code >= 0)
-        code = load_side(&runs, rest.arguments[0], request.debuginfod, &error);
+        code = load_side(&runs, rest.arguments[0], &request, &error);
     runs.old_count = runs.count;
     if (code >= 0)
-        code = load_side(&runs, rest.arguments[1], request.debuginfod, &error);
+        code = load_side(&runs, rest.arguments[1], &request, &error);
     status = code < 0 ? cli_fail(&error)
                       : apply_gate(&request, &gate, diff_show(&runs, &request, &gate, &progress, &error));
     base_text_free(&gate.names);

@@ -81,6 +81,7 @@ static const struct base_option export_options[] = {
     CLI_PROFILE_IMAGE(MEMBER, "calls"),
     CLI_PROFILE_CPUS(MEMBER, "; then without calls, which are counted by thread"),
     CLI_PROFILE_PERIOD(MEMBER),
+    CLI_PROFILE_OVERHEAD(MEMBER),
     {.kind = BASE_OPTION_HEADING, .help = "How names are found"},
     CLI_PROFILE_DEBUGINFOD(MEMBER),
     {0},
@@ -363,12 +364,14 @@ int cmd_export(int argc, char **argv)
     const char *file = rest.count ? rest.arguments[0] : "tally.out";
     if (export_check(&request, &error) < 0)
         return cli_fail(&error);
-    bool names = request.format != EXPORT_CSV || request.table != EXPORT_COUNTERS;
-    if (cli_profile_load(file, names, request.debuginfod, &profile, &error) < 0)
+    const struct cli_profile_wanted wanted = {.lines = request.format != EXPORT_CSV ||
+                                                       request.table != EXPORT_COUNTERS,
+                                              .debuginfod = request.debuginfod,
+                                              .part = &request.part,
+                                              .counter = request.counter};
+    if (cli_profile_load(file, &wanted, &profile, &error) < 0)
         return cli_fail(&error);
-    status = cli_profile_period(profile, file, &request.part, request.counter, &error) < 0
-                 ? cli_fail(&error)
-                 : export_part(profile, &request, file, &error);
+    status = export_part(profile, &request, file, &error);
     profile_free(profile);
     return status;
 }

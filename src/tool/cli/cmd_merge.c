@@ -106,7 +106,7 @@ static int merge_check(const struct merge_request *request, const struct base_op
 static int merge_add_file(struct profile *into, const char *file, bool debuginfod, struct base_error *error)
 {
     struct profile *from = NULL;
-    int result = cli_profile_load(file, false, debuginfod, &from, error);
+    int result = cli_profile_load(file, &(struct cli_profile_wanted){.debuginfod = debuginfod}, &from, error);
     if (result < 0)
         return result;
     result = merge_add(into, from, file, error);

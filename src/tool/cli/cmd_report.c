@@ -15,7 +15,7 @@ static const double DEFAULT_LIMIT = 0.5; /* percent */
 static const double UNSAID = -2;         /* not what cli_profile_limit says */
 
 struct report_request {
-    int view, by, color;
+    int view, by, color, header;
     const char *counter;
     struct view_part part;
     double limit_percent;
@@ -94,8 +94,8 @@ static const struct base_option view_options[] = {
     {.name = "by",
      .kind = BASE_OPTION_CHOICE,
      MEMBER(by),
-     .argument = "function|line|address|image|thread|cpu",
-     .help = "what one row of --flat stands for, or the caller of one of --edges (no cpu)"},
+     .argument = "function|line|address|image|thread|cpu|process|command|cgroup",
+     .help = "what one row of --flat stands for, or the caller of one of --edges (function to thread)"},
     {.name = "lines",
      .kind = BASE_OPTION_FLAG,
      MEMBER(lines),
@@ -121,7 +121,14 @@ static const struct base_option view_options[] = {
     CLI_PROFILE_IMAGE(MEMBER, "--edges"),
     CLI_PROFILE_CPUS(MEMBER, ""),
     CLI_PROFILE_PERIOD(MEMBER),
+    CLI_PROFILE_OVERHEAD(MEMBER),
     {.kind = BASE_OPTION_HEADING, .help = "How it is shown"},
+    CLI_PROFILE_VERBOSE(MEMBER),
+    {.name = "header",
+     .kind = BASE_OPTION_SET,
+     MEMBER(header),
+     .value = VIEW_HEADER_ALONE,
+     .help = "only what is known of the recording"},
     CLI_PROFILE_SHOWN(MEMBER, "reports"),
     {0},
 };
@@ -174,8 +181,14 @@ static int report_check(struct report_request *request, struct base_error *error
     if (request->by >= 0 && request->view >= 0 && request->view != VIEW_FLAT && request->view != VIEW_EDGES)
         return base_fail(error, BASE_EUSAGE,
                          "report: --by is for --flat and --edges: the other views are of functions");
-    if (request->by == VIEW_BY_CPU && request->view == VIEW_EDGES)
-        return base_fail(error, BASE_EUSAGE, "report: --edges is not --by cpu: calls are counted by thread");
+    if (request->by >= VIEW_BY_CPU && request->view == VIEW_EDGES)
+        return base_fail(error, BASE_EUSAGE,
+                         "report: --edges is by function, line, address, image or thread: calls are counted "
+                         "by thread");
+    if (request->header && request->json)
+        return base_fail(
+            error, BASE_EUSAGE,
+            "report: --json has all that is known of the recording; -v and --header are for text");
     bool held = request->view == VIEW_LEAKS || request->view == VIEW_PEAK || request->view == VIEW_FDS;
     if (held && request->counter)
         return base_fail(error, BASE_EUSAGE,
@@ -214,6 +227,7 @@ static int print_one_view(const struct profile *profile, const struct report_req
         .limit_percent = request->limit_percent,
         .limit_rows = request->limit_rows,
         .part = request->part,
+        .header = (enum view_header)request->header,
         .lines = request->lines,
         .inlines = request->inlines,
         .json = request->json,
@@ -244,12 +258,15 @@ int cmd_report(int argc, char **argv)
     if (!cli_parse(&report_command, argc, argv, &request, &rest, &status))
         return status;
     const char *file = rest.count ? rest.arguments[0] : "tally.out";
-    if (report_check(&request, &error) < 0 ||
-        cli_profile_load(file, shows_lines(&request), request.debuginfod, &profile, &error) < 0)
+    if (report_check(&request, &error) < 0)
         return cli_fail(&error);
-    status = cli_profile_period(profile, file, &request.part, request.counter, &error) < 0
-                 ? cli_fail(&error)
-                 : print_one_view(profile, &request, file, &progress, &error);
+    const struct cli_profile_wanted wanted = {.lines = shows_lines(&request),
+                                              .debuginfod = request.debuginfod,
+                                              .part = &request.part,
+                                              .counter = request.counter};
+    if (cli_profile_load(file, &wanted, &profile, &error) < 0)
+        return cli_fail(&error);
+    status = print_one_view(profile, &request, file, &progress, &error);
     profile_free(profile);
     return status;
 }

@@ -49,6 +49,7 @@ static const struct base_option view_options[] = {
     CLI_PROFILE_THREADS(MEMBER),
     CLI_PROFILE_IMAGE(MEMBER, "calls"),
     CLI_PROFILE_CPUS(MEMBER, "; then without calls, which are counted by thread"),
+    CLI_PROFILE_OVERHEAD(MEMBER),
     {.kind = BASE_OPTION_HEADING, .help = "How names are found"},
     CLI_PROFILE_DEBUGINFOD(MEMBER),
     {0},
@@ -120,7 +121,9 @@ static int make_page(const char *file, const struct view_request *request, struc
         return base_fail(error, BASE_EUNSUPPORTED,
                          "view: this tally was built without npm and has no page in it; install nodejs and "
                          "npm (make setup) and build it anew, or use tally browse");
-    int code = cli_profile_load(file, true, request->debuginfod, &profile, error);
+    const struct cli_profile_wanted wanted = {
+        .lines = true, .debuginfod = request->debuginfod, .part = &request->part};
+    int code = cli_profile_load(file, &wanted, &profile, error);
     if (code >= 0)
         code = write_page(profile, request, &part, text, error);
     profile_free(profile);

@@ -13,6 +13,7 @@
 #include "export_timeline.h"
 #include "export_tree.h"
 #include "profile_extent.h"
+#include "profile_own.h"
 
 struct sum { /* one cell of the page */
     uint32_t branch, thread;
@@ -193,6 +194,17 @@ static void write_extent(struct data *data, struct profile_extent extent)
     }
 }
 
+/* What was Tally's own is in no figure (profile_own.h). */
+static void write_left_out(struct data *data, struct profile_own own)
+{
+    if (!own.samples)
+        return;
+    put_data_text(data, ",\"own\":");
+    export_output_unsigned(data->output, own.samples);
+    put_data_text(data, ",\"own_value\":");
+    export_output_integer(data->output, own.value);
+}
+
 static void write_counters(struct data *data)
 {
     static const char *const combines[] = {"", "sum", "peak", "live"};
@@ -210,7 +222,9 @@ static void write_counters(struct data *data)
         put_data_text(data, !only || only == i ? ",\"taken\":true" : ",\"taken\":false");
         put_data_text(data, ",\"combine\":\"");
         put_data_text(data, counter->combine <= PROFILE_LIVE ? combines[counter->combine] : "");
-        put_data_text(data, "\"}");
+        put_data_text(data, "\"");
+        write_left_out(data, profile_own_left_out(profile, (uint32_t)i));
+        put_data_text(data, "}");
     }
     put_data_text(data, "],\n\"preferred\":");
     export_output_unsigned(data->output, data->options->preferred);

@@ -8,6 +8,7 @@
 
 #include "base_array.h"
 #include "export_tree.h"
+#include "profile_own.h"
 #include "store_timeline.h"
 
 static int timeline_by_place(const void *left, const void *right)
@@ -85,22 +86,28 @@ static void reduce_slots(struct timeline_filling *filling)
     }
 }
 
-/* The file may have grown since the profile was loaded: what is newer is left out. */
+/* The node that a sample is drawn at. The file may have grown since the profile was loaded: what is newer is
+ * left out. */
 static bool timeline_is_taken(const struct timeline_filling *filling,
-                              const struct store_timeline_sample *sample)
+                              const struct store_timeline_sample *sample, uint32_t *node)
 {
     const struct profile *profile = filling->profile;
     struct profile_cell cell = {
         .node = sample->node, .thread = sample->thread, .cpu = sample->cpu, .counter = sample->counter};
-    return sample->node < profile->node_count && sample->thread < profile->thread_count &&
-           sample->counter < profile->counter_count && export_tree_takes(profile, filling->options, &cell);
+    bool taken = sample->node < profile->node_count && sample->thread < profile->thread_count &&
+                 sample->counter < profile->counter_count &&
+                 profile_own_program_node(profile, &cell.node, sample->counter) &&
+                 export_tree_takes(profile, filling->options, &cell);
+    *node = cell.node;
+    return taken;
 }
 
 static bool timeline_fill(void *context, const struct store_timeline_sample *sample)
 {
     struct timeline_filling *filling = context;
     struct export_timeline *timeline = filling->timeline;
-    if (!timeline_is_taken(filling, sample))
+    uint32_t node;
+    if (!timeline_is_taken(filling, sample, &node))
         return true;
     while (sample->time_ns / timeline->step_ns > UINT32_MAX)
         double_step(timeline);
@@ -111,7 +118,7 @@ static bool timeline_fill(void *context, const struct store_timeline_sample *sam
     timeline->slots[timeline->count++] =
         (struct export_slot){.step = (uint32_t)(sample->time_ns / timeline->step_ns),
                              .thread = sample->thread,
-                             .node = sample->node,
+                             .node = node,
                              .counter = sample->counter,
                              .samples = 1};
     if (timeline->count == timeline->capacity && timeline->count > 5 * filling->most)

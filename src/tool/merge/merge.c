@@ -57,6 +57,7 @@ static bool add_processes(struct merge *merge)
         value.origin = merge->first_origin + (known ? value.origin - 1 : 0);
         value.name = profile_string(merge->into, merge_text(merge, value.name));
         value.command = profile_string(merge->into, merge_text(merge, value.command));
+        value.cgroup = profile_string(merge->into, merge_text(merge, value.cgroup));
         profile_set_process(merge->into, process, &value);
         merge->processes[i] = process;
     }

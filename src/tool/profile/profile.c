@@ -161,11 +161,6 @@ uint32_t profile_image(struct profile *profile, uint32_t kind, const char *path,
     return (uint32_t)profile->image_count++;
 }
 
-bool profile_image_is_agent(const struct profile *profile, uint32_t image)
-{
-    return !strcmp(profile_text(profile, profile->images[image].name), PROFILE_AGENT_IMAGE);
-}
-
 /* --- processes, threads, counters --- */
 
 uint32_t profile_process(struct profile *profile, int32_t pid, uint64_t start_ns)

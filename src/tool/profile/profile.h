@@ -39,9 +39,10 @@ enum profile_image_kind {
     PROFILE_IMAGE_SPECIAL, /* names that are no code: "(folded)", "(unknown)" */
 };
 
-/* The name of the image of what Tally itself runs inside a target, where samples meet it: a cost, nothing of
- * the program's. */
+/* The names of the images of what Tally itself runs inside a target, where samples meet it: a cost, nothing of
+ * the program's (profile_own.h). Stubs have no code of their own in a profile: the image is special. */
 #define PROFILE_AGENT_IMAGE "[tally-agent]"
+#define PROFILE_STUBS_IMAGE "[tally-stubs]"
 
 struct profile_image {
     uint32_t name;     /* string: what reports show: the file's last component */
@@ -57,6 +58,7 @@ struct profile_process {
     uint32_t command;          /* string: command line, words quoted where needed; 0 unknown */
     uint64_t start_ns, end_ns; /* since the start of the recording; end 0: still running at its end */
     uint32_t origin;           /* of merged profiles, from 1: which recording it is of (profile_origin) */
+    uint32_t cgroup;           /* string: its control group when it was met last; 0 unknown */
 };
 
 struct profile_thread {
@@ -270,7 +272,6 @@ const char *profile_text(const struct profile *profile,
 /* --- what was profiled; the same key gives the same index --- */
 uint32_t profile_image(struct profile *profile, uint32_t kind, const char *path, const char *build_id,
                        uint32_t process);
-bool profile_image_is_agent(const struct profile *profile, uint32_t image); /* PROFILE_AGENT_IMAGE */
 uint32_t profile_process(struct profile *profile, int32_t pid,
                          uint64_t start_ns); /* a new one each time (pids are reused) */
 uint32_t profile_thread(struct profile *profile, uint32_t process, int32_t tid); /* a new one each time */

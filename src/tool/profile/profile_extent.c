@@ -351,5 +351,5 @@ void profile_extent_lost(const struct profile *profile, struct base_text *out)
         base_text_add(out, profile_meta(profile, "import_partial") ? "what the file does not have"
                                                                    : "what came later");
     else if (out->length == before)
-        base_text_add(out, part ? "what some recordings did not count" : "nothing");
+        base_text_add(out, part ? "what some recordings did not count" : PROFILE_EXTENT_NOTHING);
 }

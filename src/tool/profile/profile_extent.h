@@ -93,6 +93,8 @@ void profile_extent_not_counted_briefly(const struct profile_extent *extent, str
 /* Appends "; not all was counted" where losses or recordings that did not count stand against the sums. */
 void profile_extent_caveat(const struct profile_extent *extent, struct base_text *out);
 
+#define PROFILE_EXTENT_NOTHING "nothing"
+
 /* Of a profile without a numbered loss, what was lost all the same: "nothing" only if all of everything was
  * counted, else "all of calls", "what came later". Appended. */
 void profile_extent_lost(const struct profile *profile, struct base_text *out);

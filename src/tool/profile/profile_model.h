@@ -9,6 +9,7 @@
 #define PROFILE_MODEL_H
 
 #include "profile.h"
+#include "profile_own.h"
 #include "profile_table.h"
 
 struct profile_marks {
@@ -108,6 +109,9 @@ struct profile_model {
     uint64_t folds;
     uint32_t fold_pause; /* requests to let pass before folding is tried again after it freed nothing */
     struct profile_timeline timeline;
+    struct profile_own *own_left_out; /* by counter (profile_own.h); NULL: nothing was left out */
+    uint32_t *own_program; /* by node of the file, the one of the same stack without Tally's frames */
+    size_t own_nodes;      /* of the file */
 };
 
 static inline uint64_t profile_hash_pair(uint64_t one, uint64_t two)

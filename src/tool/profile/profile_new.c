@@ -101,6 +101,8 @@ static void free_private(struct profile *profile)
         profile_marks_free(marks[i]);
     free(self->free_nodes);
     free(self->dirty_cells);
+    free(self->own_left_out);
+    free(self->own_program);
     profile_timeline_free(profile, false);
     profile_coverage_free(profile);
     profile_latency_free(profile);

@@ -2,6 +2,7 @@
 
 #include "profile_extent.h"
 #include "report_descriptors.h"
+#include "report_header.h"
 #include "report_views.h"
 
 enum { NARROWEST_TERMINAL = 40 };
@@ -23,9 +24,14 @@ static report_view *const report_views[] = {
 
 static int report_text(struct view_context *context, report_view *view_function)
 {
-    report_header(context);
-    base_text_add(context->out, "\n");
     enum view_kind view = context->options->view;
+    if (context->options->header == VIEW_HEADER_SHORT)
+        report_head(context);
+    else
+        report_header_full(context);
+    if (context->options->header == VIEW_HEADER_ALONE)
+        return 0;
+    base_text_add(context->out, "\n");
     bool of_samples = view != VIEW_LOSSES && view != VIEW_EDGES && view != VIEW_LATENCY &&
                       !(view == VIEW_ANNOTATE && profile_extent_has_calls(context->profile));
     if (of_samples && report_header_nothing(context))

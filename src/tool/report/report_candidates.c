@@ -4,95 +4,26 @@
  * A page to decide by, so it says first what was assumed, and tells apart what was counted (calls, and from
  * where), what was sampled (time, with intervals) and what follows from both (the bound, an interval too). A
  * function whose calls were not counted cannot be charged for them: such functions stand apart, with the
- * bound for a call that costs nothing. */
-#include "report_candidates.h"
-#include "base_utf8.h"
-#include "report_views.h"
-#include "view_json.h"
+ * bound for a call that costs nothing. So do roots, which nobody can move, in one line. */
+#include "report_candidates_inside.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base_array.h"
+#include "base_utf8.h"
 #include "base_wrap.h"
 #include "profile_extent.h"
+#include "profile_own.h"
+#include "report_views.h"
 #include "view_calls.h"
 #include "view_style.h"
 #include "view_text.h"
 
-enum { NARROW = 100, WIDE = 140, CALLERS_NAMED = 3, CALLER_COLUMNS = 36, WORDS_INDENT = 8 };
-
-/* --- the arithmetic --- */
-
-/* 1/K for N calls. */
-static double remaining_share(const struct report_assumption *assumption, uint64_t calls)
-{
-    if (!assumption->parallel)
-        return assumption->speedup > 0 ? 1 / assumption->speedup : 0;
-    uint64_t threads = calls && calls < assumption->parallel ? calls : assumption->parallel;
-    return 1 / (double)threads;
-}
-
-static double bound_of(double share, double remains, double cost)
-{
-    double left = 1 - share + share * remains + cost;
-    return left > 1e-12 ? 1 / left : INFINITY;
-}
-
-struct report_bound report_candidates_bound(const struct report_assumption *assumption,
-                                            const struct view_share *share, double whole_ns, uint64_t calls)
-{
-    double remains = remaining_share(assumption, calls);
-    double cost = whole_ns > 0 ? (double)calls * assumption->invoke_ns / whole_ns : 0;
-    double low = bound_of(share->low, remains, cost), high = bound_of(share->high, remains, cost);
-    /* What runs slower elsewhere (K below 1) turns the ends round. */
-    return (struct report_bound){bound_of(share->share, remains, cost), fmin(low, high), fmax(low, high)};
-}
-
-double report_candidates_break_even(const struct report_assumption *assumption, double call_ns,
-                                    uint64_t calls)
-{
-    return call_ns * (1 - remaining_share(assumption, calls));
-}
-
-enum report_verdict report_candidates_verdict(const struct report_bound *bound)
-{
-    if (bound->low >= 1 - 1e-9)
-        return REPORT_GAINS;
-    return bound->high < 1 ? REPORT_COSTS : REPORT_MAY_COST;
-}
+enum { NARROW = 100, WIDE = 140, CALLERS_NAMED = 3, ROOTS_NAMED = 5, CALLER_COLUMNS = 36, WORDS_INDENT = 8 };
 
 /* --- the functions --- */
-
-struct candidate {
-    uint32_t entity;
-    struct view_figure self, total;
-    struct view_called called;
-    uint64_t entering; /* 0: not known */
-    struct report_bound bound;
-};
-
-struct sum {
-    struct view_figure self, total;
-    uint32_t active;
-};
-
-struct list { /* of candidates, best first; the first `shown` are printed */
-    struct candidate *items;
-    size_t count, capacity, shown;
-    bool past;
-};
-
-struct candidates {
-    struct view_context *context;
-    struct report_assumption assumption;
-    struct view_entities entities;
-    struct view_calls calls;
-    struct sum *sums; /* by entity */
-    size_t sum_count, sum_capacity;
-    struct list known, unknown; /* with and without known numbers of calls */
-};
 
 /* Callees are in the total, and a stack counts once however often the function recurs in it. */
 static bool candidates_enter(void *context, struct view_frame *frames, size_t depth,
@@ -103,7 +34,7 @@ static bool candidates_enter(void *context, struct view_frame *frames, size_t de
     while (self->sum_count <= entity) {
         if (!base_array_room(self->sums, self->sum_count, self->sum_capacity))
             return false;
-        self->sums[self->sum_count++] = (struct sum){0};
+        self->sums[self->sum_count++] = (struct candidate_sum){0};
     }
     if (!self->sums[entity].active++)
         view_select_add(&self->context->selection, &self->sums[entity].total, total);
@@ -129,8 +60,7 @@ static bool can_move(const struct candidates *self, uint32_t entity)
 {
     const struct view_entity *item = &self->entities.items[entity];
     const struct profile *profile = self->context->profile;
-    if (profile->images[item->image].kind == PROFILE_IMAGE_KERNEL ||
-        profile_image_is_agent(profile, item->image))
+    if (profile->images[item->image].kind == PROFILE_IMAGE_KERNEL || profile_own_image(profile, item->image))
         return false;
     return item->kind == VIEW_FUNCTION || item->kind == VIEW_JIT_FUNCTION || item->kind == VIEW_ADDRESS;
 }
@@ -145,7 +75,9 @@ static bool add_candidate(struct candidates *self, uint32_t entity)
     struct view_share share = view_select_share(&self->context->selection, &candidate.total);
     candidate.bound = report_candidates_bound(
         &self->assumption, &share, (double)self->context->selection.taken.value, candidate.entering);
-    struct list *list = candidate.entering ? &self->known : &self->unknown;
+    struct candidate_list *list = candidates_is_root(self, &candidate) ? &self->roots
+                                  : candidate.entering                 ? &self->known
+                                                                       : &self->unknown;
     if (!base_array_room(list->items, list->count, list->capacity))
         return false;
     list->items[list->count++] = candidate;
@@ -166,7 +98,7 @@ static int best_first(const void *a, const void *b, void *context)
 }
 
 /* What is too small goes to the end; the rest keeps its order. */
-static void candidates_put_in_order(struct candidates *self, struct list *list)
+static void candidates_put_in_order(struct candidates *self, struct candidate_list *list)
 {
     const struct view_context *context = self->context;
     size_t most = context->options->limit_rows ? context->options->limit_rows : list->count;
@@ -198,6 +130,7 @@ static int candidates_gather(struct candidates *self)
         return code;
     candidates_put_in_order(self, &self->known);
     candidates_put_in_order(self, &self->unknown);
+    candidates_put_in_order(self, &self->roots);
     return 0;
 }
 
@@ -243,17 +176,9 @@ static void add_assumption(const struct candidates *self, struct base_text *word
     add_paragraph(self, words);
 }
 
-/* How many CPUs were busy on average; 0 when that is not known. */
-static double busy_cpus(const struct candidates *self)
-{
-    const char *duration = profile_meta(self->context->profile, "duration_ns");
-    double elapsed = duration ? strtod(duration, NULL) : 0;
-    return elapsed > 0 && isfinite(elapsed) ? (double)self->context->selection.taken.value / elapsed : 0;
-}
-
 static void add_whole(const struct candidates *self, struct base_text *words)
 {
-    double busy = busy_cpus(self);
+    double busy = candidates_busy_cpus(self);
     base_text_add(words, "whole program: ");
     candidates_add_time(self, words, (double)self->context->selection.taken.value);
     base_text_addf(words, " of %s, all threads together%s; 2x means half of it.",
@@ -300,6 +225,37 @@ static void add_missing(const struct candidates *self, struct base_text *words)
     view_style_end(self->context->out, VIEW_BOLD, self->context->options->color);
 }
 
+static void add_caller(const struct candidates *self, uint32_t caller, struct base_text *out)
+{
+    const char *unknown = view_unknown_caller(&self->entities, caller);
+    struct base_text name = {0};
+    if (unknown)
+        base_text_add(&name, unknown);
+    else
+        view_entity_name(&self->entities, caller, &name);
+    view_text_fit_name(out, base_text_string(&name), self->context->width ? CALLER_COLUMNS : 0,
+                       self->context->options->ascii);
+    out->failed |= name.failed;
+    base_text_free(&name);
+}
+
+/* "roots, which hold the time of all that they call: _start, main" */
+static void add_roots(const struct candidates *self, struct base_text *words)
+{
+    size_t named = self->roots.shown < ROOTS_NAMED ? self->roots.shown : ROOTS_NAMED;
+    if (!self->roots.shown)
+        return;
+    base_text_add(words, self->roots.shown == 1 ? "root, which holds the time of all that it calls: "
+                                                : "roots, which hold the time of all that they call: ");
+    for (size_t i = 0; i < named; i++) {
+        base_text_add(words, i ? ", " : "");
+        add_caller(self, self->roots.items[i].entity, words);
+    }
+    if (self->roots.shown > named)
+        base_text_addf(words, " and %zu more", self->roots.shown - named);
+    add_paragraph(self, words);
+}
+
 static void print_assumptions(const struct candidates *self)
 {
     struct base_text words = {0};
@@ -307,6 +263,7 @@ static void print_assumptions(const struct candidates *self)
     add_whole(self, &words);
     if (self->calls.counted)
         add_reading(self, &words);
+    add_roots(self, &words);
     base_text_add(self->context->out, "\n");
     add_missing(self, &words);
     base_text_free(&words);
@@ -350,39 +307,10 @@ static void add_bound(const struct candidates *self, struct view_table *table,
     base_text_free(&text);
 }
 
-static struct view_mean mean_of(const struct candidates *self, const struct candidate *candidate)
-{
-    return view_calls_mean(&self->context->selection, &candidate->total, candidate->entering);
-}
-
-static struct view_mean break_even(const struct candidates *self, const struct candidate *candidate)
-{
-    const struct report_assumption *assumption = &self->assumption;
-    struct view_mean mean = mean_of(self, candidate);
-    uint64_t calls = candidate->entering;
-    return (struct view_mean){report_candidates_break_even(assumption, mean.value, calls),
-                              report_candidates_break_even(assumption, mean.low, calls),
-                              report_candidates_break_even(assumption, mean.high, calls)};
-}
-
 static void each_text(const struct candidates *self, const struct candidate *candidate, struct base_text *out)
 {
-    struct view_mean mean = mean_of(self, candidate);
+    struct view_mean mean = candidates_mean(self, candidate);
     view_calls_mean_text(out, &mean, self->context->options->ascii);
-}
-
-static void add_caller(const struct candidates *self, uint32_t caller, struct base_text *out)
-{
-    const char *unknown = view_unknown_caller(&self->entities, caller);
-    struct base_text name = {0};
-    if (unknown)
-        base_text_add(&name, unknown);
-    else
-        view_entity_name(&self->entities, caller, &name);
-    view_text_fit_name(out, base_text_string(&name), self->context->width ? CALLER_COLUMNS : 0,
-                       self->context->options->ascii);
-    out->failed |= name.failed;
-    base_text_free(&name);
 }
 
 static void add_percent(struct base_text *out, double share)
@@ -391,13 +319,6 @@ static void add_percent(struct base_text *out, double share)
         base_text_add(out, " <1 %");
     else
         base_text_addf(out, " %.0f %%", share < 0.995 || share >= 1 ? 100 * share : 99);
-}
-
-/* Is it one of the calls that `entering` counts? */
-static bool is_entering_call(const struct candidate *candidate, const struct view_pair *pair)
-{
-    bool cycle_only = candidate->called.recursive == candidate->called.calls;
-    return cycle_only ? pair->caller != pair->callee : !pair->recursive;
 }
 
 /* "parse 62 %, main 35 %, 4 others 3 %": exact shares of the calls that enter it, the most first. */
@@ -409,7 +330,7 @@ static void callers_text(const struct candidates *self, const struct candidate *
     uint64_t rest = candidate->entering;
     for (uint32_t i = calls->first[candidate->entity]; i < calls->first[candidate->entity + 1]; i++) {
         const struct view_pair *pair = &calls->pairs[i];
-        if (!is_entering_call(candidate, pair))
+        if (!candidates_is_entering(candidate, pair))
             continue;
         if (named == CALLERS_NAMED) {
             others++;
@@ -432,7 +353,7 @@ static void remark_text(const struct candidates *self, const struct candidate *c
 {
     const struct report_assumption *assumption = &self->assumption;
     enum report_verdict verdict = report_candidates_verdict(&candidate->bound);
-    struct view_mean pays = break_even(self, candidate);
+    struct view_mean pays = candidates_break_even(self, candidate);
     if (assumption->parallel > 1 && candidate->entering < assumption->parallel)
         base_text_addf(out, "only %llu %s: no more threads have work. ",
                        (unsigned long long)candidate->entering, candidate->entering == 1 ? "call" : "calls");
@@ -509,7 +430,7 @@ static void add_known(const struct candidates *self, struct view_table *table,
 }
 
 static void candidates_add_hidden(const struct candidates *self, struct view_table *table,
-                                  const struct list *list)
+                                  const struct candidate_list *list)
 {
     struct base_text words = {0};
     if (list->count == list->shown)
@@ -585,87 +506,6 @@ static void candidates_print_text(struct candidates *self)
     base_text_free(&words);
 }
 
-/* --- JSON --- */
-
-static void json_bound(struct base_json *json, const struct report_bound *bound)
-{
-    base_json_begin(json, "bound", '{');
-    base_json_number(json, "value", bound->value);
-    base_json_number(json, "low", bound->low);
-    base_json_number(json, "high", bound->high);
-    base_json_end(json, '}');
-}
-
-static void json_callers(struct candidates *self, const struct candidate *candidate)
-{
-    const struct view_calls *calls = &self->calls;
-    struct base_json *json = self->context->json;
-    base_json_begin(json, "callers", '[');
-    for (uint32_t i = calls->first[candidate->entity]; i < calls->first[candidate->entity + 1]; i++) {
-        const struct view_pair *pair = &calls->pairs[i];
-        if (!is_entering_call(candidate, pair))
-            continue;
-        base_json_begin(json, NULL, '{');
-        view_json_entity(self->context, &self->entities, pair->caller);
-        base_json_unsigned(json, "calls", pair->calls);
-        base_json_number(json, "share", (double)pair->calls / (double)candidate->entering);
-        base_json_end(json, '}');
-    }
-    base_json_end(json, ']');
-}
-
-static void json_calls(struct candidates *self, const struct candidate *candidate)
-{
-    static const char *const verdicts[] = {"gains", "may cost", "costs"};
-    struct base_json *json = self->context->json;
-    struct view_mean mean = mean_of(self, candidate);
-    struct view_mean pays = break_even(self, candidate);
-    view_calls_json(json, &candidate->called);
-    view_calls_mean_json(json, "ns_per_call", &mean);
-    base_json_string(json, "verdict", verdicts[report_candidates_verdict(&candidate->bound)]);
-    view_calls_mean_json(json, "break_even_ns", &pays);
-    json_callers(self, candidate);
-}
-
-static void json_list(struct candidates *self, const char *key, const struct list *list)
-{
-    struct base_json *json = self->context->json;
-    base_json_begin(json, key, '[');
-    for (size_t i = 0; i < list->shown; i++) {
-        const struct candidate *candidate = &list->items[i];
-        base_json_begin(json, NULL, '{');
-        view_json_entity(self->context, &self->entities, candidate->entity);
-        view_json_figure(self->context, "self", &candidate->self);
-        view_json_figure(self->context, "total", &candidate->total);
-        json_bound(json, &candidate->bound);
-        if (candidate->entering)
-            json_calls(self, candidate);
-        base_json_end(json, '}');
-    }
-    base_json_end(json, ']');
-}
-
-static void candidates_print_json(struct candidates *self)
-{
-    struct base_json *json = self->context->json;
-    const struct report_assumption *assumption = &self->assumption;
-    base_json_begin(json, "assumed", '{');
-    base_json_number(json, "speedup",
-                     assumption->speedup > 0 && !assumption->parallel ? assumption->speedup : NAN);
-    base_json_number(json, "invoke_cost_ns", assumption->invoke_ns);
-    if (assumption->parallel)
-        base_json_unsigned(json, "threads", assumption->parallel);
-    else
-        base_json_string(json, "threads", NULL);
-    base_json_end(json, '}');
-    base_json_bool(json, "calls_counted", self->calls.counted);
-    base_json_number(json, "busy_cpus", busy_cpus(self) > 0 ? busy_cpus(self) : NAN);
-    json_list(self, "rows", &self->known);
-    json_list(self, "calls_unknown", &self->unknown);
-    base_json_unsigned(json, "rows_below_limit", self->known.count - self->known.shown);
-    base_json_unsigned(json, "calls_unknown_below_limit", self->unknown.count - self->unknown.shown);
-}
-
 /* --- all of it --- */
 
 static int check_counter(struct view_context *context)
@@ -694,5 +534,6 @@ int report_candidates(struct view_context *context)
     free(self.sums);
     free(self.known.items);
     free(self.unknown.items);
+    free(self.roots.items);
     return code;
 }

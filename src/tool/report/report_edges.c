@@ -346,9 +346,7 @@ static enum view_detail detail_of(const struct view_options *options)
         return VIEW_DETAIL_ADDRESS;
     case VIEW_BY_IMAGE:
         return VIEW_DETAIL_IMAGE;
-    case VIEW_BY_FUNCTION:
-    case VIEW_BY_THREAD:
-    case VIEW_BY_CPU:
+    default:
         break;
     }
     return options->inlines ? VIEW_DETAIL_INLINED : VIEW_DETAIL_FUNCTION;

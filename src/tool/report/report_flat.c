@@ -1,8 +1,10 @@
-/* report_flat.c - one row for each function, line, address, image, thread or CPU: its self and its total. */
+/* report_flat.c - one row for each function, line, address or image, with its self and its total; or for each
+ * thread, process, group of processes or CPU, with its share. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base_array.h"
+#include "report_group.h"
 #include "report_views.h"
 #include "view_calls.h"
 #include "view_json.h"
@@ -11,7 +13,7 @@
 enum { NARROW = 100 };
 
 struct row {
-    uint32_t key; /* entity, thread or CPU */
+    uint32_t key; /* an entity, or of report_group.h */
     struct view_figure self, total;
 };
 
@@ -23,7 +25,8 @@ struct sum {
 
 struct flat {
     struct view_context *context;
-    struct view_entities entities; /* unless by thread or CPU */
+    struct view_entities entities; /* unless by_cell */
+    struct report_group group;     /* if by_cell */
     struct view_calls calls;       /* by function */
     struct sum *sums;              /* by entity */
     size_t sum_count, sum_capacity;
@@ -33,9 +36,10 @@ struct flat {
     struct view_figure hidden;
 };
 
-static const char *const nouns[][2] = {{"function", "functions"}, {"line", "lines"},
-                                       {"address", "addresses"},  {"image", "images"},
-                                       {"thread", "threads"},     {"CPU", "CPUs"}};
+static const char *const nouns[][2] = {
+    {"function", "functions"}, {"line", "lines"},       {"address", "addresses"},
+    {"image", "images"},       {"thread", "threads"},   {"CPU", "CPUs"},
+    {"process", "processes"},  {"command", "commands"}, {"cgroup", "cgroups"}};
 
 /* --- sums over the walk --- */
 
@@ -128,14 +132,16 @@ static int gather_entities(struct flat *flat)
     return 0;
 }
 
-/* --- sums over cells, by thread or CPU --- */
+/* --- sums over cells --- */
 
 static int gather_cells(struct flat *flat)
 {
     const struct view_context *context = flat->context;
     const struct profile *profile = context->profile;
-    bool by_thread = context->options->by == VIEW_BY_THREAD;
-    size_t keys = by_thread ? profile->thread_count + 1 : (size_t)PROFILE_NO_CPU + 1;
+    int code = report_group_init(&flat->group, flat->context);
+    size_t keys = flat->group.keys;
+    if (code)
+        return code;
     flat->sums = calloc(keys, sizeof *flat->sums);
     flat->rows = calloc(keys, sizeof *flat->rows);
     if (!flat->sums || !flat->rows)
@@ -143,7 +149,7 @@ static int gather_cells(struct flat *flat)
     for (size_t i = 0; i < profile->cell_count; i++) {
         const struct profile_cell *cell = &profile->cells[i];
         struct view_figure figure = {cell->value, cell->samples};
-        struct sum *sum = &flat->sums[by_thread ? cell->thread : cell->cpu];
+        struct sum *sum = &flat->sums[report_group_key(&flat->group, cell)];
         if (!view_select_takes(&context->selection, profile, cell))
             continue;
         sum->seen = true;
@@ -157,7 +163,7 @@ static int gather_cells(struct flat *flat)
 
 static bool by_cell(const struct flat *flat)
 {
-    return flat->context->options->by == VIEW_BY_THREAD || flat->context->options->by == VIEW_BY_CPU;
+    return report_group_is(flat->context->options->by);
 }
 
 /* --- order and limits --- */
@@ -207,15 +213,6 @@ static void add_value_cell(const struct flat *flat, struct view_table *table, in
     base_text_free(&text);
 }
 
-static void add_number_cell(struct view_table *table, long long number)
-{
-    struct base_text text = {0};
-    base_text_addf(&text, "%lld", number);
-    table->failed |= text.failed;
-    view_table_cell(table, base_text_string(&text), false);
-    base_text_free(&text);
-}
-
 /* A narrow terminal has no columns for samples and images beside calls and names. */
 static bool leaves_out(const struct flat *flat)
 {
@@ -242,33 +239,12 @@ static void flat_add_columns(const struct flat *flat, struct view_table *table)
         view_table_add_column(table, "image", VIEW_LEFT, VIEW_FLEXIBLE);
         view_table_add_column(table, "path", VIEW_LEFT, VIEW_FLEXIBLE);
         return;
-    case VIEW_BY_THREAD:
-        view_table_add_column(table, "tid", VIEW_RIGHT, VIEW_FIXED);
-        view_table_add_column(table, "thread", VIEW_LEFT, VIEW_FLEXIBLE);
-        view_table_add_column(table, "pid", VIEW_RIGHT, VIEW_FIXED);
-        view_table_add_column(table, "process", VIEW_LEFT, VIEW_FLEXIBLE);
-        return;
-    case VIEW_BY_CPU:
-        view_table_add_column(table, "CPU", VIEW_LEFT, VIEW_FLEXIBLE);
-        return;
-    case VIEW_BY_FUNCTION:
+    default:
         break;
     }
     view_table_add_column(table, "function", VIEW_LEFT, VIEW_FLEXIBLE_NAME);
     if (!leaves_out(flat))
         view_table_add_column(table, "image", VIEW_LEFT, VIEW_FLEXIBLE);
-}
-
-static void flat_add_thread(const struct flat *flat, struct view_table *table, uint32_t key)
-{
-    const struct profile *profile = flat->context->profile;
-    const struct profile_thread *thread = &profile->threads[key];
-    const struct profile_process *process = &profile->processes[thread->process];
-    bool ascii = flat->context->options->ascii;
-    add_number_cell(table, thread->tid);
-    view_table_cell(table, profile_text(profile, thread->name), ascii);
-    add_number_cell(table, process->pid);
-    view_table_cell(table, profile_text(profile, process->name), ascii);
 }
 
 /* Where in its function: "name+0x1c". */
@@ -306,16 +282,11 @@ static void flat_add_line(const struct flat *flat, struct view_table *table, uin
 static void add_names(const struct flat *flat, struct view_table *table, uint32_t key)
 {
     const struct view_context *context = flat->context;
+    if (by_cell(flat)) {
+        report_group_cells(&flat->group, table, key);
+        return;
+    }
     switch (context->options->by) {
-    case VIEW_BY_THREAD:
-        flat_add_thread(flat, table, key);
-        return;
-    case VIEW_BY_CPU:
-        if (key == PROFILE_NO_CPU)
-            view_table_cell(table, "unknown", false);
-        else
-            add_number_cell(table, key);
-        return;
     case VIEW_BY_IMAGE:
         view_name_cell(context, table, &flat->entities, key, false);
         view_table_cell(
@@ -329,7 +300,7 @@ static void add_names(const struct flat *flat, struct view_table *table, uint32_
     case VIEW_BY_ADDRESS:
         flat_add_place(flat, table, key);
         break;
-    case VIEW_BY_FUNCTION:
+    default:
         view_name_cell(context, table, &flat->entities, key, true);
         break;
     }
@@ -402,7 +373,10 @@ static void flat_print_text(struct flat *flat)
         view_table_add_column(&table, "calls", VIEW_RIGHT, VIEW_FIXED);
         view_table_add_column(&table, "time/call", VIEW_RIGHT, VIEW_FIXED);
     }
-    flat_add_columns(flat, &table);
+    if (by_cell(flat))
+        report_group_columns(&flat->group, &table);
+    else
+        flat_add_columns(flat, &table);
     for (size_t i = 0; i < flat->shown; i++) {
         const struct row *row = &flat->rows[i];
         view_share_cell(context, &table, &row->self);
@@ -425,10 +399,8 @@ static void flat_print_text(struct flat *flat)
 
 static void json_names(struct flat *flat, uint32_t key)
 {
-    if (flat->context->options->by == VIEW_BY_CPU)
-        base_json_integer(flat->context->json, "cpu", key == PROFILE_NO_CPU ? -1 : (int64_t)key);
-    else if (flat->context->options->by == VIEW_BY_THREAD)
-        view_json_thread(flat->context, key);
+    if (by_cell(flat))
+        report_group_json(&flat->group, key);
     else
         view_json_entity(flat->context, &flat->entities, key);
 }
@@ -476,7 +448,9 @@ int report_flat(struct view_context *context)
         else
             flat_print_text(&flat);
     }
-    if (!by_cell(&flat))
+    if (by_cell(&flat))
+        report_group_free(&flat.group);
+    else
         view_entity_free(&flat.entities);
     view_calls_free(&flat.calls);
     free(flat.sums);

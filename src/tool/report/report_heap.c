@@ -45,21 +45,43 @@ static void add_peak(struct base_text *out, const struct profile *profile, const
         base_text_addf(out, " in %s (%d)", profile_text(profile, process->name), process->pid);
 }
 
-void report_heap_text(struct base_text *out, const struct profile *profile, const struct report_heap *heap,
-                      bool ascii)
+/* "heap: "; false: and that nothing was counted. */
+static bool heap_begin(struct base_text *out, const struct profile *profile, const struct report_heap *heap,
+                       const struct profile_extent *extent)
 {
-    const int64_t *sums = heap->sums;
     static const char *const overheads[] = {[PROFILE_HEAP_INCLUDE] = ", with overhead",
                                             [PROFILE_HEAP_DELTA] = ", overhead alone",
                                             [PROFILE_HEAP_MIXED] = ", overhead mixed"};
     enum profile_heap_overhead overhead = profile_heap_overhead(profile);
     base_text_add(out, heap->exact ? "heap" : "heap, sampled");
-    struct profile_extent extent = profile_extent_of(profile, profile_heap_find(profile, PROFILE_HEAP_TOTAL));
     base_text_addf(out, "%s: ", overhead ? overheads[overhead] : "");
-    if (extent.degree == PROFILE_EXTENT_NONE) {
-        profile_extent_not_counted_briefly(&extent, out);
+    if (extent->degree == PROFILE_EXTENT_NONE)
+        profile_extent_not_counted_briefly(extent, out);
+    return extent->degree != PROFILE_EXTENT_NONE;
+}
+
+void report_heap_text_briefly(struct base_text *out, const struct profile *profile,
+                              const struct report_heap *heap, bool ascii)
+{
+    struct profile_extent extent = profile_extent_of(profile, profile_heap_find(profile, PROFILE_HEAP_TOTAL));
+    if (!heap_begin(out, profile, heap, &extent))
         return;
-    }
+    base_text_add(out, "peak ");
+    view_text_value(out, "bytes", heap->highest ? heap->highest->value : heap->sums[PROFILE_HEAP_PEAK],
+                    ascii);
+    base_text_add(out, ", ");
+    view_text_value(out, "bytes", heap->sums[PROFILE_HEAP_LIVE], ascii);
+    base_text_add(out, " live");
+    profile_extent_caveat(&extent, out);
+}
+
+void report_heap_text(struct base_text *out, const struct profile *profile, const struct report_heap *heap,
+                      bool ascii)
+{
+    const int64_t *sums = heap->sums;
+    struct profile_extent extent = profile_extent_of(profile, profile_heap_find(profile, PROFILE_HEAP_TOTAL));
+    if (!heap_begin(out, profile, heap, &extent))
+        return;
     view_text_value(out, "bytes", sums[PROFILE_HEAP_TOTAL], ascii);
     base_text_add(out, " in ");
     add_blocks(out, sums[PROFILE_HEAP_COUNT]);

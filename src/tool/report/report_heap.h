@@ -25,5 +25,8 @@ bool report_heap_gather(const struct profile *profile, struct report_heap *heap)
  * losses stand against it (profile_extent.h). */
 void report_heap_text(struct base_text *out, const struct profile *profile, const struct report_heap *heap,
                       bool ascii);
+/* "heap: peak 55.3 MiB, 12.0 KiB live", with the same before and behind it. */
+void report_heap_text_briefly(struct base_text *out, const struct profile *profile,
+                              const struct report_heap *heap, bool ascii);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "profile_extent.h"
 #include "profile_statistics.h"
+#include "report_cost.h"
 #include "report_views.h"
 
 /* Keys of the meta table whose values are numbers; everything else is text even when it looks like one. */
@@ -147,5 +148,6 @@ void report_json_recording(struct view_context *context)
     write_report_counters(context);
     write_report_selection(context);
     if (context->options->view != VIEW_LOSSES)
-        report_losses_json(context);
+        report_cost_json(context);
+    report_losses_json(context);
 }

@@ -1,5 +1,8 @@
 /* report_losses.c - what was not seen: one line for the header, everything for --losses. */
 #include "report_losses.h"
+
+#include <string.h>
+
 #include "profile_extent.h"
 #include "profile_loss.h"
 #include "report_coverage.h"
@@ -13,7 +16,7 @@ struct loss {
 };
 
 /* Columns of a terminal that the number, the count and the blanks around them may take. */
-enum { KINDS_IN_LINE = 4, BEFORE_REASON = 22 };
+enum { BEFORE_REASON = 22 };
 
 /* The words of the one line. ORDER wire_loss.h. */
 static const struct {
@@ -162,12 +165,24 @@ void report_losses_of_counts(const struct profile *profile, struct base_text *ou
         }
 }
 
-void report_losses_line(struct view_context *context, struct base_text *out)
+bool report_losses_any(const struct view_context *context)
+{
+    struct base_text lost = {0};
+    bool any = false;
+    for (unsigned i = 0; i < PROFILE_LOSSES; i++)
+        any = any || context->profile->losses[i];
+    profile_extent_lost(context->profile, &lost);
+    any = any || strcmp(base_text_string(&lost), PROFILE_EXTENT_NOTHING) != 0;
+    base_text_free(&lost);
+    return any;
+}
+
+void report_losses_line(struct view_context *context, unsigned most, struct base_text *out)
 {
     unsigned kinds = 0;
     base_text_add(out, "lost: ");
     for (unsigned i = 0; i < PROFILE_LOSSES; i++)
-        if (context->profile->losses[i] && ++kinds <= KINDS_IN_LINE) {
+        if (context->profile->losses[i] && ++kinds <= most) {
             base_text_add(out, kinds > 1 ? ", " : "");
             line_item(context, i, out);
         }
@@ -175,9 +190,9 @@ void report_losses_line(struct view_context *context, struct base_text *out)
         profile_extent_lost(context->profile, out);
         return;
     }
-    if (kinds > KINDS_IN_LINE)
-        base_text_addf(out, ", %u more %s", kinds - KINDS_IN_LINE,
-                       kinds - KINDS_IN_LINE == 1 ? "kind" : "kinds");
+    if (kinds > most)
+        base_text_addf(out, "%s%u %s%s", most ? ", " : "", kinds - most, most ? "more " : "",
+                       kinds - most == 1 ? "kind" : "kinds");
     if (context->options->view != VIEW_LOSSES)
         base_text_add(out, " (tally report --losses)");
 }

@@ -22,13 +22,11 @@ int report_held(struct view_context *context); /* VIEW_LEAKS and VIEW_PEAK */
 int report_latency(struct view_context *context);
 int report_descriptors(struct view_context *context);
 
-/* report_header.c: what was measured and how far to trust it. */
-void report_header(struct view_context *context);
-/* "No samples: ..." and true when there is nothing to show. */
-bool report_header_nothing(struct view_context *context);
-
-/* report_losses.c: "lost: ..." in one line (appended without a line break). */
-void report_losses_line(struct view_context *context, struct base_text *out);
+/* report_losses.c: "lost: ..." in one line (appended without a line break), of so many kinds. */
+enum { REPORT_LOSSES_KINDS = 4 };
+void report_losses_line(struct view_context *context, unsigned most, struct base_text *out);
+/* Is anything lost? */
+bool report_losses_any(const struct view_context *context);
 void report_losses_json(struct view_context *context);
 
 /* report_json.c: everything about the recording that is not the view itself. */

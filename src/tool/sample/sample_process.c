@@ -12,6 +12,7 @@
 #include "base_read.h"
 #include "base_search.h"
 #include "base_text.h"
+#include "proc_cgroup.h"
 #include "proc_maps.h"
 #include "proc_target.h"
 #include "wire_loss.h"
@@ -59,6 +60,14 @@ static void read_command(const struct sample_processes *processes, pid_t pid, st
     base_read_file(path, COMMAND_MOST, text);
 }
 
+static uint32_t read_cgroup(struct sample_processes *processes, pid_t pid)
+{
+    char group[4096];
+    return !processes->replayed && proc_cgroup_of(pid, group, sizeof group)
+               ? profile_string(processes->profile, group)
+               : 0;
+}
+
 static void describe_process(struct sample_processes *processes, struct sample_process *process,
                              const char *name)
 {
@@ -74,6 +83,8 @@ static void describe_process(struct sample_processes *processes, struct sample_p
     value.name = profile_string(profile, name ? name : now);
     if (line.length)
         value.command = profile_string(profile, line.data);
+    uint32_t cgroup = read_cgroup(processes, process->pid);
+    value.cgroup = cgroup ? cgroup : value.cgroup;
     profile_set_process(profile, process->profile_process, &value);
     base_text_free(&words);
     base_text_free(&line);
@@ -323,6 +334,7 @@ void sample_processes_on_fork(struct sample_processes *processes, const struct p
     value.parent_pid = (int32_t)event->parent_pid;
     value.name = profile->processes[parent->profile_process].name;
     value.command = profile->processes[parent->profile_process].command;
+    value.cgroup = profile->processes[parent->profile_process].cgroup;
     profile_set_process(profile, child->profile_process, &value);
 }
 

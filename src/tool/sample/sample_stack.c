@@ -42,6 +42,7 @@ struct walk {
     bool copy_full;  /* the stack goes on above it */
     bool copy_short; /* and a word of that was asked for */
     bool read_late;
+    bool in_stub; /* the thread is in an instruction that Tally added */
 };
 
 enum {
@@ -206,14 +207,33 @@ static bool copied_word(void *context, uint64_t address, uint64_t *value)
     return true;
 }
 
-/* As if stubs that count calls were not there. */
-static void leave_stub(struct sample_stacks *sampler, const struct sample_process *process,
+/* As if stubs that count calls, and replaced return addresses, were not there. True: the thread is in an
+ * instruction that they added. */
+static bool leave_stub(struct sample_stacks *sampler, const struct sample_process *process,
                        const struct perf_sample *sample, uint64_t *pc, uint64_t *sp)
 {
     struct copied_stack stack = {sample, *sp};
     const struct sample_changed *changed = &sampler->changed;
-    if (changed->leave_stub)
-        changed->leave_stub(changed->calls, process->pid, pc, sp, copied_word, &stack);
+    bool own =
+        changed->leave_stub && changed->leave_stub(changed->calls, process->pid, pc, sp, copied_word, &stack);
+    uint64_t met = *pc;
+    *pc = real_pc(sampler, process, met);
+    return own || *pc != met;
+}
+
+/* The frame within the innermost one that says whose the time is. */
+static size_t add_stub_frame(struct sample_stacks *sampler, size_t count)
+{
+    struct profile *profile = sampler->profile;
+    if (!sampler->special_stub) {
+        uint32_t image = profile_image(profile, PROFILE_IMAGE_SPECIAL, PROFILE_STUBS_IMAGE, "", 0);
+        sampler->special_stub = image ? profile_address(profile, image, 0) : 0;
+    }
+    if (!sampler->special_stub) /* memory ran out, which is counted */
+        return count;
+    sampler->addresses[count] = sampler->special_stub;
+    sampler->flags[count] = 0;
+    return count + 1;
 }
 
 static struct unwind_result walk_stack(struct sample_stacks *sampler, struct sample_process *process,
@@ -226,8 +246,8 @@ static struct unwind_result walk_stack(struct sample_stacks *sampler, struct sam
     uint64_t sp = registers.value[arch->sp];
     walk->high = sp + sample->stack_size;
     walk->copy_full = sample->stack_size == sample->stack_asked;
-    leave_stub(sampler, process, sample, &registers.value[arch->pc], &registers.value[arch->sp]);
-    registers.value[arch->pc] = real_pc(sampler, process, registers.value[arch->pc]);
+    walk->in_stub =
+        leave_stub(sampler, process, sample, &registers.value[arch->pc], &registers.value[arch->sp]);
     struct unwind_memory memory = {
         .low = sp, .high = walk->high, .bytes = sample->stack, .read_outside = read_late, .context = walk};
     struct unwind_space space = {.arch = arch,
@@ -259,7 +279,7 @@ static size_t user_frames(struct sample_stacks *sampler, struct sample_process *
     }
     if (loss && result.count)
         sampler->flags[0] |= PROFILE_NODE_CUT;
-    return result.count;
+    return walk.in_stub ? add_stub_frame(sampler, result.count) : result.count;
 }
 
 /* A replayed stack that was walked when it was recorded, by the kernel. Only its innermost address is not a
@@ -292,14 +312,14 @@ static size_t lone_address(struct sample_stacks *sampler, struct sample_process 
     struct walk walk = {.sampler = sampler, .process = process};
     struct unwind_place place;
     uint64_t pc = sample->ip, sp = 0;
-    leave_stub(sampler, process, sample, &pc, &sp);
+    bool in_stub = !sample->in_kernel && leave_stub(sampler, process, sample, &pc, &sp);
     struct unwind_frame frame = {.pc = pc, .cookie = UNWIND_NO_COOKIE};
     if (!sample->in_kernel && find_place(&walk, pc, &place))
         frame.cookie = place.cookie;
     sampler->addresses[0] = sample->in_kernel ? sampler->special_kernel
                                               : frame_address(sampler, process, &frame, true, sample->time);
     sampler->flags[0] = 0;
-    return 1;
+    return in_stub ? add_stub_frame(sampler, 1) : 1;
 }
 
 /* While a process calls exec or exits, its memory is gone before its registers are: what the kernel does

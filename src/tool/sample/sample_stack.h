@@ -6,8 +6,8 @@
  * marked as cut. What lies above the largest copy of a very deep stack, and the interrupted stack below a
  * handler on an alternate one, is not in the sample: those words are read from the living process, which is
  * right as long as those frames are still there, and counted (READ_LATE). A thread that is met in a stub
- * that counts calls is where the program would be without it: at the callee's entry. Context: tool, one
- * thread. */
+ * that counts calls is where the program would be without it, at the callee's entry, and the stack ends in
+ * one frame more, of PROFILE_STUBS_IMAGE: the time is Tally's (profile_own.h). Context: tool, one thread. */
 #ifndef SAMPLE_STACK_H
 #define SAMPLE_STACK_H
 
@@ -24,7 +24,8 @@ typedef bool sample_word(void *context, uint64_t address, uint64_t *value);
  * would be without them. A function that is NULL: nothing of that kind is changed. */
 struct sample_changed {
     void *calls;
-    /* Where `pc` lies in a stub that counts calls: pc and sp become what they would be without it. */
+    /* Where `pc` lies in a stub that counts calls: pc and sp become what they would be without it. True: the
+     * instruction at `pc` is one that counting added, and none of the program's. */
     bool (*leave_stub)(void *calls, pid_t pid, uint64_t *pc, uint64_t *sp, sample_word *word, void *context);
     void *probe;
     /* The return address that `pc`, a word on a stack or where a thread is, stands for; or `pc`. */
@@ -39,6 +40,7 @@ struct sample_stacks {
     struct unwind_frame frames[SAMPLE_FRAMES_MAX];
     uint32_t addresses[SAMPLE_FRAMES_MAX + 64], flags[SAMPLE_FRAMES_MAX + 64];
     uint32_t special_unknown, special_kernel, special_no_stack; /* addresses that are no code */
+    uint32_t special_stub; /* PROFILE_STUBS_IMAGE; 0 until a thread is met in one */
     uint32_t kernel_image;
 };
 

@@ -184,7 +184,7 @@ static bool body_frame(const struct slab *slab, uint32_t hook, uint64_t to, uint
     int found = moved_at(&moved, pc, frame, &behind);
     if (found != 0)
         return found > 0;
-    *frame = (struct slab_frame){.pc = end, .kind = SLAB_FRAME_MOVED};
+    *frame = (struct slab_frame){.pc = end, .kind = SLAB_FRAME_MOVED, .own = true};
     return pc == behind;
 }
 
@@ -196,7 +196,7 @@ static bool hook_frame(const struct slab *slab, uint32_t index, uint64_t pc, str
     uint64_t body = moved ? slab->hooks[index].body : slab->hooks[index].slow - 5;
     if (moved && pc >= body && !slow)
         return body_frame(slab, index, body, pc, frame);
-    *frame = (struct slab_frame){.pc = hook->address + slab->bias, .kind = SLAB_FRAME_ENTRY};
+    *frame = (struct slab_frame){.pc = hook->address + slab->bias, .kind = SLAB_FRAME_ENTRY, .own = true};
     if (slow)
         return slow_height_at(slab, index, body, pc, &frame->pushed);
     return height_at(slab, slab->entries[index], pc, &frame->pushed);
@@ -280,9 +280,12 @@ static bool stub_frame(const struct slab *slab, uint32_t index, uint64_t pc, str
             return found > 0;
     }
     *frame = (struct slab_frame){.kind = is_jump ? SLAB_FRAME_MOVED : SLAB_FRAME_CALL,
-                                 .pc = is_jump ? site.address + last : 0};
-    if (stub_x86_64_site_is_direct(site.kind) && (last == 0 || is_jump_at(slab, pc)))
-        *frame = (struct slab_frame){.kind = SLAB_FRAME_ENTRY, .pc = callee_of(slab, index)};
+                                 .pc = is_jump ? site.address + last : 0,
+                                 .own = true};
+    if (stub_x86_64_site_is_direct(site.kind) && (last == 0 || is_jump_at(slab, pc))) {
+        frame->kind = SLAB_FRAME_ENTRY;
+        frame->pc = callee_of(slab, index);
+    }
     return height_at(slab, start, pc, &frame->pushed);
 }
 
@@ -310,7 +313,7 @@ static uint64_t before_hook(const struct slab *slab, uint64_t address)
 static bool hook_island_frame(const struct slab *slab, uint32_t index, uint64_t pc, struct slab_frame *frame)
 {
     const struct plan_hook *hook = &slab->plan->hooks[index];
-    *frame = (struct slab_frame){.kind = SLAB_FRAME_ENTRY, .pc = hook->address + slab->bias};
+    *frame = (struct slab_frame){.kind = SLAB_FRAME_ENTRY, .pc = hook->address + slab->bias, .own = true};
     return hook->kind == STUB_ENTRY_SHORT && plan_hook_island(hook) + slab->bias == pc;
 }
 
@@ -325,7 +328,7 @@ static bool island_frame(const struct slab *slab, uint64_t pc, struct slab_frame
     uint32_t site = slab->writes[at].site;
     if (slab->plan->sites[site].island == 0 || slab->plan->sites[site].island + slab->bias != pc)
         return false;
-    *frame = (struct slab_frame){.kind = SLAB_FRAME_ENTRY, .pc = callee_of(slab, site)};
+    *frame = (struct slab_frame){.kind = SLAB_FRAME_ENTRY, .pc = callee_of(slab, site), .own = true};
     return true;
 }
 
@@ -341,6 +344,6 @@ bool slab_frame(const struct slab *slab, uint64_t pc, struct slab_frame *frame)
         return stub_frame(slab, piece->site, pc, frame);
     if (piece->hook != PLAN_NONE)
         return hook_frame(slab, piece->hook, pc, frame);
-    *frame = (struct slab_frame){.kind = SLAB_FRAME_RECORDER};
+    *frame = (struct slab_frame){.kind = SLAB_FRAME_RECORDER, .own = true};
     return height_at(slab, piece->address, pc, &frame->pushed);
 }

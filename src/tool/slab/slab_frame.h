@@ -14,6 +14,7 @@
  *                                                                 rsp + 8 * pushed, and rsp + 8 * pushed + 8
  *                                                                 as the stack pointer
  *
+ * `own`: the instruction is one that counting added, none of the program's; so is every one of RECORDER.
  * `pushed` is the number of words that the slab's own code has on the stack at this pc; all other registers
  * have the values that the program gave them, except those that a hook saved (rax, rcx, and in the recorder
  * rdx, rsi, rdi, r8, r9, r10), which no frame rule needs at a function's entry. In ENTRY the pc is the
@@ -38,6 +39,7 @@ struct slab_frame {
     uint64_t pc; /* run-time; CALL, RECORDER: 0 */
     uint32_t pushed;
     enum slab_frame_kind kind;
+    bool own;
 };
 
 /* False: `pc` (run-time) is neither in the slab's code nor on one of its islands, or no instruction begins

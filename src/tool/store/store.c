@@ -58,7 +58,7 @@ static bool put_process(struct store *store, const struct profile *profile, size
 {
     const struct profile_process *it = &profile->processes[row];
     return PUT(store, STORE_PUT_PROCESS, (int64_t)row, it->pid, it->parent_pid, it->name, it->command,
-               (int64_t)it->start_ns, (int64_t)it->end_ns, it->origin);
+               (int64_t)it->start_ns, (int64_t)it->end_ns, it->origin, it->cgroup);
 }
 
 static bool put_thread(struct store *store, const struct profile *profile, size_t row)

@@ -138,7 +138,8 @@ static void load_process(struct loader *loader, sqlite3_stmt *row, size_t id)
                                  .command = STRING(4),
                                  .start_ns = (uint64_t)sqlite3_column_int64(row, 5),
                                  .end_ns = (uint64_t)sqlite3_column_int64(row, 6),
-                                 .origin = index_of(loader, row, 7, INT32_MAX)};
+                                 .origin = index_of(loader, row, 7, INT32_MAX),
+                                 .cgroup = STRING(8)};
 }
 
 static void load_thread(struct loader *loader, sqlite3_stmt *row, size_t id)
@@ -329,14 +330,20 @@ static bool is_since(struct loader *loader, int since)
     return is_good(loader, code) && version >= since;
 }
 
-/* A column that was added within version 3. */
-static bool has_origins(struct loader *loader)
+/* `origin` came within version 3, `cgroup` within version 6: 0 where the file has no such column. */
+static const char *process_rows(struct loader *loader)
 {
-    int code;
-    return store_open_number(loader->db,
-                             "SELECT count(*) FROM pragma_table_info('data_processes') WHERE name = 'origin'",
-                             &code) > 0 &&
-           is_good(loader, code);
+    int code, columns = store_open_number(loader->db,
+                                          "SELECT count(*) FROM pragma_table_info('data_processes') "
+                                          "WHERE name IN ('origin', 'cgroup')",
+                                          &code);
+    is_good(loader, code);
+    return columns > 1 ? "SELECT id, pid, parent_pid, name, command, start_ns, end_ns, origin, cgroup"
+                         " FROM data_processes ORDER BY id"
+           : columns   ? "SELECT id, pid, parent_pid, name, command, start_ns, end_ns, origin, 0"
+                         " FROM data_processes ORDER BY id"
+                       : "SELECT id, pid, parent_pid, name, command, start_ns, end_ns, 0, 0"
+                         " FROM data_processes ORDER BY id";
 }
 
 #define TABLE(sql, array, one)                                                                               \
@@ -393,15 +400,9 @@ static void load_all(struct loader *loader)
 {
     struct profile *profile = loader->profile;
     load_table(loader, "SELECT id, text FROM data_strings ORDER BY id", (struct rows){.load = load_string});
-    load_table(
-        loader,
-        has_origins(loader)
-            ? "SELECT id, pid, parent_pid, name, command, start_ns, end_ns, origin FROM data_processes "
-              "ORDER BY id"
-            : "SELECT id, pid, parent_pid, name, command, start_ns, end_ns, 0 FROM data_processes "
-              "ORDER BY id",
-        (struct rows){(void **)&profile->processes, &profile->process_count, &profile->self->process_capacity,
-                      sizeof *profile->processes, load_process});
+    load_table(loader, process_rows(loader),
+               (struct rows){(void **)&profile->processes, &profile->process_count,
+                             &profile->self->process_capacity, sizeof *profile->processes, load_process});
     TABLE("SELECT id, name, path, build_id, kind, process FROM data_images ORDER BY id", image, image);
     TABLE("SELECT id, process, tid, name FROM data_threads ORDER BY id", thread, thread);
     TABLE("SELECT id, name, image, start, end FROM data_functions ORDER BY id", function, function);

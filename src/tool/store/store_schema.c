@@ -1,9 +1,11 @@
 #include "store_schema.h"
 
+#include "profile.h"
+
 /* A node's own figures are its cells'; a function's total counts each cell once however often the function is
  * on the cell's stack, so the recursive walk collects (cell node, function) pairs without duplicates.
  * Intervals are Wilson's (profile_statistics.h), NULL for exact counters; figures of peak counters are the
- * largest, not the sum. Calls of an unknown caller have NULL for it. data_buckets knows where a bucket of
+ * largest, not the sum. Calls of an unknown caller have NULL for it. What is Tally's own (profile_own.h) is in neither view. data_buckets knows where a bucket of
  * wire_latency.h begins and ends; the last has no end. */
 const char store_schema[] =
     "CREATE TABLE data_strings(id INTEGER PRIMARY KEY, text TEXT NOT NULL);"
@@ -11,7 +13,7 @@ const char store_schema[] =
     "CREATE TABLE data_images(id INTEGER PRIMARY KEY, name INT, path INT, build_id INT, kind INT, process "
     "INT);"
     "CREATE TABLE data_processes(id INTEGER PRIMARY KEY, pid INT, parent_pid INT, name INT, command INT,"
-    " start_ns INT, end_ns INT, origin INT);"
+    " start_ns INT, end_ns INT, origin INT, cgroup INT);"
     "CREATE TABLE data_threads(id INTEGER PRIMARY KEY, process INT, tid INT, name INT);"
     "CREATE TABLE data_functions(id INTEGER PRIMARY KEY, name INT, image INT, start INT, end INT);"
     "CREATE TABLE data_inlined(id INTEGER PRIMARY KEY, function INT, file INT, line INT, outer_level INT);"
@@ -40,9 +42,9 @@ const char store_schema[] =
     "CREATE VIEW counters AS SELECT c.id AS id, n.text AS name, u.text AS unit, c.exact AS exact"
     " FROM data_counters c JOIN data_strings n ON n.id = c.name LEFT JOIN data_strings u ON u.id = c.unit;"
     "CREATE VIEW processes AS SELECT p.pid AS pid, p.parent_pid AS parent_pid, n.text AS name, c.text AS "
-    "command, p.start_ns AS start_ns, p.end_ns AS end_ns, nullif(p.origin, 0) AS origin"
+    "command, p.start_ns AS start_ns, p.end_ns AS end_ns, nullif(p.origin, 0) AS origin, g.text AS cgroup"
     " FROM data_processes p LEFT JOIN data_strings n ON n.id = p.name LEFT JOIN data_strings c ON c.id = "
-    "p.command;"
+    "p.command LEFT JOIN data_strings g ON g.id = p.cgroup AND p.cgroup > 0;"
     "CREATE VIEW origins AS SELECT o.id AS id,"
     " (SELECT value FROM data_meta WHERE key = 'origin.' || o.id || '.name') AS name,"
     " (SELECT value FROM data_meta WHERE key = 'origin.' || o.id || '.file') AS file,"
@@ -98,16 +100,29 @@ const char store_schema[] =
     " r.text AS reason FROM data_uncovered u JOIN data_images i ON i.id = u.image"
     " LEFT JOIN data_strings n ON n.id = i.name LEFT JOIN data_strings p ON p.id = i.path"
     " LEFT JOIN data_strings f ON f.id = u.name LEFT JOIN data_strings r ON r.id = u.reason ORDER BY u.id;"
+    "CREATE VIEW data_overhead AS WITH RECURSIVE inside(node) AS ("
+    " SELECT n.id FROM data_nodes n JOIN data_addresses a ON a.id = n.address JOIN data_images i ON i.id = "
+    "a.image"
+    " JOIN data_strings s ON s.id = i.name WHERE s.text IN ('" PROFILE_AGENT_IMAGE "', '" PROFILE_STUBS_IMAGE
+    "')"
+    " UNION ALL SELECT n.id FROM inside o JOIN data_nodes n ON n.parent = o.node"
+    " JOIN data_addresses a ON a.id = n.address JOIN data_images i ON i.id = a.image"
+    " JOIN data_strings s ON s.id = i.name WHERE n.flags & 4 OR i.kind IN (2, 3) OR s.text = '(folded)')"
+    " SELECT node FROM inside;"
+#define OF_PROGRAM "(k.exact OR c.node NOT IN (SELECT node FROM data_overhead))"
+#define IS_TALLYS  "coalesce(f.image_name, '') IN ('" PROFILE_AGENT_IMAGE "', '" PROFILE_STUBS_IMAGE "')"
 #define PATHS                                                                                                \
     "WITH RECURSIVE paths(node, stack) AS MATERIALIZED ("                                                    \
-    " SELECT node, function FROM data_frames WHERE parent = 0 UNION ALL"                                     \
-    " SELECT f.node, p.stack || ';' || f.function FROM paths p JOIN data_nodes n ON n.parent = p.node"       \
+    " SELECT f.node, CASE WHEN " IS_TALLYS " THEN '' ELSE f.function END FROM data_frames f"                 \
+    " WHERE f.parent = 0 UNION ALL"                                                                          \
+    " SELECT f.node, CASE WHEN " IS_TALLYS " THEN p.stack WHEN p.stack = '' THEN f.function"                 \
+    " ELSE p.stack || ';' || f.function END FROM paths p JOIN data_nodes n ON n.parent = p.node"             \
     " JOIN data_frames f ON f.node = n.id)"
     "CREATE VIEW stacks AS " PATHS
     " SELECT s.text AS counter, coalesce(p.stack, '') AS stack, CASE k.combine WHEN 2 THEN max(c.value) ELSE "
     "sum(c.value) END AS value FROM data_cells c"
     " JOIN data_counters k ON k.id = c.counter JOIN data_strings s ON s.id = k.name"
-    " LEFT JOIN paths p ON p.node = c.node GROUP BY c.counter, p.stack;"
+    " LEFT JOIN paths p ON p.node = c.node WHERE " OF_PROGRAM " GROUP BY c.counter, p.stack;"
     "CREATE VIEW leaks AS SELECT stack, sum(CASE counter WHEN 'heap.live' THEN value ELSE 0 END) AS bytes,"
     " sum(CASE counter WHEN 'heap.live.count' THEN value ELSE 0 END) AS blocks,"
     " max(CASE counter WHEN 'heap.live.age' THEN value END) AS age_ns FROM stacks"
@@ -156,8 +171,9 @@ const char store_schema[] =
     "CREATE VIEW flat AS WITH RECURSIVE"
     " own(node, counter, value, samples) AS MATERIALIZED (SELECT c.node, c.counter, CASE k.combine WHEN 2 "
     "THEN max(c.value) ELSE sum(c.value) END,"
-    "  sum(c.samples) FROM data_cells c JOIN data_counters k ON k.id = c.counter GROUP BY c.node, c.counter),"
-    " frames AS MATERIALIZED (SELECT * FROM data_frames),"
+    "  sum(c.samples) FROM data_cells c JOIN data_counters k ON k.id = c.counter"
+    "  WHERE " OF_PROGRAM " GROUP BY c.node, c.counter),"
+    " frames AS MATERIALIZED (SELECT * FROM data_frames f WHERE NOT " IS_TALLYS "),"
     " up(leaf, node) AS (SELECT DISTINCT node, node FROM own WHERE node <> 0 UNION ALL"
     "  SELECT up.leaf, n.parent FROM up JOIN data_nodes n ON n.id = up.node WHERE n.parent <> 0),"
     " on_stack AS (SELECT DISTINCT up.leaf AS leaf, f.function AS function, f.image_name AS image FROM up"

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base_array.h"
+#include "profile_own.h"
 #include "store_timeline.h"
 
 struct reading {
@@ -16,8 +17,10 @@ static bool timeline_list_take(void *context, const struct store_timeline_sample
     struct reading *reading = context;
     const struct profile *profile = reading->profile;
     struct store_timeline_list *list = reading->list;
+    uint32_t node = sample->node;
     if (sample->thread >= profile->thread_count || sample->node >= profile->node_count ||
-        sample->counter >= profile->counter_count)
+        sample->counter >= profile->counter_count ||
+        !profile_own_program_node(profile, &node, sample->counter))
         return true;
     if (!base_array_room(list->items, list->count, list->capacity)) {
         reading->no_memory = true;
@@ -25,7 +28,7 @@ static bool timeline_list_take(void *context, const struct store_timeline_sample
     }
     list->items[list->count++] = (struct store_timeline_item){.time_ns = sample->time_ns,
                                                               .thread = sample->thread,
-                                                              .node = sample->node,
+                                                              .node = node,
                                                               .cpu = sample->cpu,
                                                               .counter = sample->counter};
     return true;

@@ -22,7 +22,20 @@ enum view_kind {
     VIEW_LATENCY, /* how long calls took that were timed */
     VIEW_FDS,     /* stacks that opened what was open at the end, and what that is: fd.live */
 };
-enum view_by { VIEW_BY_FUNCTION, VIEW_BY_LINE, VIEW_BY_ADDRESS, VIEW_BY_IMAGE, VIEW_BY_THREAD, VIEW_BY_CPU };
+enum view_by {
+    VIEW_BY_FUNCTION,
+    VIEW_BY_LINE,
+    VIEW_BY_ADDRESS,
+    VIEW_BY_IMAGE,
+    VIEW_BY_THREAD,
+    VIEW_BY_CPU,
+    VIEW_BY_PROCESS,
+    VIEW_BY_COMMAND, /* all processes of one command name */
+    VIEW_BY_CGROUP,  /* all of one control group */
+};
+
+/* What of the recording stands above a view: four lines, all that it says of itself, or that and no view. */
+enum view_header { VIEW_HEADER_SHORT, VIEW_HEADER_FULL, VIEW_HEADER_ALONE };
 
 /* Of VIEW_ANNOTATE. Strings are the caller's. */
 struct view_annotation {
@@ -46,6 +59,7 @@ struct view_part {
     /* The cells are of samples from here to there alone (store_period.h), in ns; both 0: of the whole
      * recording. Calls are always of all of it, and have no time of one then. */
     uint64_t from_ns, to_ns;
+    bool overhead; /* with what Tally itself ran in the target (profile_own.h), which is left out otherwise */
 };
 
 struct view_options {
@@ -55,6 +69,7 @@ struct view_options {
     double limit_percent; /* rows below are summed up in one line; negative: no limit by share */
     uint64_t limit_rows;  /* 0: no limit by number */
     struct view_part part;
+    enum view_header header;
     bool lines;   /* of VIEW_PATHS: lines or addresses of the leaf under each path */
     bool inlines; /* flat and graph: inlined frames count as functions of their own */
     bool json;

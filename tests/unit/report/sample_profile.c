@@ -20,6 +20,8 @@ struct sample_profile sample_profile_new(void)
     sample.process = profile_process(profile, 100, 0);
     struct profile_process process = profile->processes[sample.process];
     process.name = profile_string(profile, "sqlite3");
+    process.command = profile_string(profile, "sqlite3 bench.db");
+    process.cgroup = profile_string(profile, "/user.slice/user-1000.slice/session-2.scope");
     profile_set_process(profile, sample.process, &process);
     for (int i = 0; i < 2; i++) {
         sample.threads[i] = profile_thread(profile, sample.process, 100 + i);

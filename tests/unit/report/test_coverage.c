@@ -63,7 +63,8 @@ static void percentages_are_not_rounded_up(void **state)
 
 static char *header_of(const struct sample_profile *sample)
 {
-    char *text = sample_profile_report(sample->profile, &(struct view_options){.limit_rows = 1});
+    char *text = sample_profile_report(sample->profile,
+                                       &(struct view_options){.header = VIEW_HEADER_FULL, .limit_rows = 1});
     *strstr(text, "\n\n") = '\0';
     return text;
 }
@@ -449,10 +450,13 @@ static void names_make_others_partial(void **state)
     cover_all(&sample);
     profile_set_meta(sample.profile, "calls_names", "nothing,fi?");
     char *text = flat_of(&sample, false);
-    expect_in(text, " edges, exact; only from or to nothing,fi?");
+    expect_in(text, " calls, exact, only of those that were named");
     expect_row(text, "  fib ", "  10+5,150  ", true);
     expect_row(text, "  sqlite3VdbeExec ", "≥1,204", true);
     expect_row(text, "  on_alarm ", "≥7", true);
+    free(text);
+    text = header_of(&sample);
+    expect_in(text, " edges, exact; only from or to nothing,fi?");
     free(text);
     text = losses_of(&sample, 0.5, 0);
     expect_in(text,

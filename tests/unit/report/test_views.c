@@ -53,6 +53,22 @@ static void check_width(const char *text, unsigned width)
     }
 }
 
+enum { HEAD_LINES = 4 };
+
+/* Above the first empty line; what the reader has left out has a line of its own there. */
+static void check_head(const char *text, const struct view_options *options)
+{
+    const char *end = strstr(text, "\n\n");
+    unsigned lines = 1;
+    if (options->header != VIEW_HEADER_SHORT || strstr(text, "\nonly: "))
+        return;
+    assert_non_null(end);
+    for (const char *at = text; at < end; at++)
+        lines += *at == '\n';
+    if (lines > HEAD_LINES)
+        fail_msg("%u lines: %.*s", lines, (int)(end - text), text);
+}
+
 static void check_view_of(struct sample_profile sample, const char *name, struct view_options options)
 {
     static const unsigned widths[] = {80, 120};
@@ -64,6 +80,7 @@ static void check_view_of(struct sample_profile sample, const char *name, struct
         snprintf(full, sizeof full, "%s-%u", name, widths[i]);
         compare(full, text);
         check_width(text, widths[i]);
+        check_head(text, &options);
         free(text);
     }
     options.width = 52;
@@ -114,9 +131,19 @@ static void calls(void **state)
 static void flat_by_everything(void **state)
 {
     (void)state;
-    static const char *const names[] = {"flat", "line", "address", "image", "thread", "cpu"};
-    for (int by = 0; by < 6; by++)
+    static const char *const names[] = {"flat", "line",    "address", "image", "thread",
+                                        "cpu",  "process", "command", "cgroup"};
+    for (int by = 0; by < 9; by++)
         check_view(names[by], (struct view_options){.by = (enum view_by)by});
+}
+
+static void headers(void **state)
+{
+    (void)state;
+    check_view("header-full", (struct view_options){.header = VIEW_HEADER_FULL, .limit_rows = 1});
+    check_view("header-alone", (struct view_options){.header = VIEW_HEADER_ALONE});
+    check_view_of(sample_profile_counted(), "calls-header-full",
+                  (struct view_options){.header = VIEW_HEADER_FULL, .limit_rows = 1});
 }
 
 static void flat_otherwise(void **state)
@@ -210,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flat_by_everything),
+        cmocka_unit_test(headers),
         cmocka_unit_test(flat_otherwise),
         cmocka_unit_test(graph),
         cmocka_unit_test(tree),
