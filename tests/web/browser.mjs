@@ -1,28 +1,32 @@
-// browser.mjs MODULES CHROMIUM PLAN - opens pages and says what is in them. PLAN is JSON, a list of steps; the answer is JSON: what each
-// step found, and everything that must not happen: errors, words on the console, requests.
+// browser.mjs MODULES CHROMIUM - opens pages and says what is in them, until its input ends. A line of that is a plan, JSON: its steps, and a
+// path for a picture of what went wrong. A line of the output is what each step found, and everything that must not happen: errors, words
+// on the console, requests.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 
-const [modules, executablePath, plan] = process.argv.slice(2);
+const [modules, executablePath] = process.argv.slice(2);
 const require = createRequire(join(modules, "x.js"));
 const { chromium } = require("playwright-core");
 const axe = readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
 
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
-const bad = [];
-let page = null, context = null;
+const page = await (await browser.newContext({ bypassCSP: true })).newPage(); // another costs seconds
+let bad = [], local = true; // does all that is asked for lie in files?
 
+page.setDefaultTimeout(60000); // so that what never comes is reported; a busy machine takes its time
+page.on("console", (message) => bad.push(`console: ${message.text()}`));
+page.on("pageerror", (error) => bad.push(`error: ${error.stack}`));
+page.on("request", (request) => {
+  if (local && !/^(file|data|about):/.test(request.url())) bad.push(`request: ${request.url()}`);
+});
+
+/** What comes next is loaded anew. */
 async function open({ scheme = "light", width = 1280, height = 860 }) {
-  await context?.close();
-  context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, bypassCSP: true });
-  page = await context.newPage();
-  page.setDefaultTimeout(60000); // so that what never comes is reported; a busy machine takes its time
-  page.on("console", (message) => bad.push(`console: ${message.text()}`));
-  page.on("pageerror", (error) => bad.push(`error: ${error.stack}`));
-  page.on("request", (request) => {
-    if (!/^(file|data):/.test(request.url())) bad.push(`request: ${request.url()}`);
-  });
+  await page.goto("about:blank");
+  await page.emulateMedia({ colorScheme: scheme });
+  await page.setViewportSize({ width, height });
 }
 
 /** Every row of a table, which may be longer than what is in the document at a time. */
@@ -56,9 +60,10 @@ const steps = {
     await settle();
   },
   async visit({ address, hash = "" }) {
-    page.removeAllListeners("request"); // the page itself comes over the network here
+    local = false; // the page itself comes over the network here
     await page.goto(address + "#/" + hash);
     await settle();
+    local = true;
   },
   async text({ of = "main" }) {
     return page.locator(of).first().innerText();
@@ -109,6 +114,10 @@ const steps = {
   async focused() {
     return page.evaluate(() => document.activeElement?.id ?? "");
   },
+  /** Images with the colours that the legend has for them. */
+  async legend() {
+    return page.evaluate(() => [...document.querySelectorAll(".legend > span")].map((it) => [it.textContent.trim(), getComputedStyle(it.firstElementChild).backgroundColor]));
+  },
   /** How far the document is wider than the window. */
   async overflow() {
     return page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
@@ -125,10 +134,12 @@ const steps = {
       return painted / all;
     }, of);
   },
-  async axe() {
+  /** What shuts people out. `of`: "colours" in another scheme, where all else is the same, "structure" at another width, where colours are. */
+  async axe({ of = "all" }) {
     await page.evaluate(() => Promise.all(document.getAnimations().map((one) => one.finished))); // colours on their way are not the page's
-    await page.evaluate(axe);
-    const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+    if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(axe);
+    const rules = { all: {}, colours: { runOnly: ["color-contrast"] }, structure: { rules: { "color-contrast": { enabled: false } } } }[of];
+    const found = await page.evaluate((options) => globalThis.axe.run(document, options), { resultTypes: ["violations"], ...rules });
     return found.violations.map((it) => `${it.id}: ${it.help}: ${it.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(" | ")}`);
   },
   async shot({ path, full = false }) {
@@ -162,12 +173,17 @@ const steps = {
   },
 };
 
-const found = [];
-try {
-  for (const step of JSON.parse(readFileSync(plan, "utf8"))) found.push((await steps[step.do](step)) ?? null);
-} catch (error) {
-  bad.push(`step ${found.length + 1}: ${error.message}`);
-  await page?.screenshot({ path: plan + ".png" }).catch(() => undefined);
+async function follow(plan) {
+  const found = [];
+  bad = [];
+  try {
+    for (const step of plan.steps) found.push((await steps[step.do](step)) ?? null);
+  } catch (error) {
+    bad.push(`step ${found.length + 1}: ${error.message}`);
+    await page.screenshot({ path: plan.picture }).catch(() => undefined);
+  }
+  return { found, bad };
 }
+
+for await (const line of createInterface({ input: process.stdin })) process.stdout.write(JSON.stringify(await follow(JSON.parse(line))) + "\n");
 await browser.close();
-process.stdout.write(JSON.stringify({ found, bad }));

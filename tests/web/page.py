@@ -1,13 +1,17 @@
 """What the tests of the page have in common: the browser, the page, and figures as it writes them.
 
-The arguments of both are TALLY DIRECTORY PROGRAMS MAKE_EXPORT [CASE...]; DIRECTORY takes the npm packages and, in shots/, pictures."""
+The arguments of both are TALLY DIRECTORY PROGRAMS MAKE_EXPORT [CASE...]; DIRECTORY takes the npm packages and, in shots/, pictures of what
+went wrong; of every view, too, with TALLY_SHOTS in the environment. The cases of a script share one browser, and what they record and export."""
+import atexit
 import fcntl
 import json
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -18,6 +22,7 @@ from tap import Skip, need  # noqa: E402
 DIRECTORY, PROGRAMS, MAKE_EXPORT = map(os.path.abspath, sys.argv[2:5])
 del sys.argv[3:5]  # what is left is what tap.run takes
 VIEWS = ("overview", "flame", "functions", "function", "source", "threads", "timeline", "candidates", "heap", "latency", "descriptors")
+FILLED = tuple(view for view in VIEWS if view not in ("timeline", "heap", "latency", "descriptors"))  # those of any recording of calls
 NO_PAGE = b"was built without npm"
 SHOTS = os.path.join(DIRECTORY, "shots")
 
@@ -59,21 +64,66 @@ def install(directory, modules):
         raise Skip("npm could not install playwright-core and axe-core: " + done.stdout.decode(errors="replace").strip()[-200:])
 
 
+class Browser:
+    """browser.mjs, started when it is first needed; it ends with this script."""
+
+    process = home = None
+
+    def start(self):
+        program, modules = chromium(), node_modules()
+        os.makedirs(SHOTS, exist_ok=True)
+        self.home = tempfile.mkdtemp(prefix="tally-browser-")
+        environment = dict(os.environ, HOME=self.home, XDG_CONFIG_HOME=self.home)
+        with open(os.path.join(self.home, "errors"), "wb") as errors:
+            self.process = subprocess.Popen(["node", os.path.join(HERE, "browser.mjs"), modules, program], env=environment, stdin=subprocess.PIPE,
+                                            stdout=subprocess.PIPE, stderr=errors, cwd=self.home)
+
+    def ask(self, plan, seconds=100):
+        """The answer, or None and why there is none."""
+        if self.process is None:
+            self.start()
+        try:
+            self.process.stdin.write(json.dumps(plan).encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return None, self.end()
+        answer = b""
+        while not answer.endswith(b"\n"):
+            ready = select.select([self.process.stdout], [], [], seconds)[0]
+            part = os.read(self.process.stdout.fileno(), 1 << 20) if ready else b""
+            if not part:
+                return None, self.end() if ready else "no answer in time" + self.end()
+            answer += part
+        return json.loads(answer), ""
+
+    def end(self):
+        """The last words of its errors. The next plan starts another."""
+        if self.process is None:
+            return ""
+        self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.process = None
+        with open(os.path.join(self.home, "errors"), encoding="utf-8", errors="replace") as stream:
+            errors = stream.read()[-800:]
+        shutil.rmtree(self.home, ignore_errors=True)
+        return errors
+
+
+BROWSER = Browser()
+atexit.register(BROWSER.end)
+
+
 def browse(context, *steps):
     """What each step found; nothing bad may have happened."""
-    program, modules, plan = chromium(), node_modules(), context.path("plan.json")
-    os.makedirs(SHOTS, exist_ok=True)
-    with open(plan, "w", encoding="utf-8") as stream:
-        json.dump(steps, stream)
-    environment = dict(os.environ, HOME=context.directory, XDG_CONFIG_HOME=context.directory)
-    done = subprocess.run(["node", os.path.join(HERE, "browser.mjs"), modules, program, plan], env=environment, timeout=100,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-    if not context.equal(done.returncode, 0, "browser.mjs: " + done.stderr.decode(errors="replace")[-800:]):
+    answer, why = BROWSER.ask({"steps": steps, "picture": os.path.join(SHOTS, "failed.png")})
+    if not context.check(answer is not None, "browser.mjs: " + why):
         return [None] * len(steps)
-    answer = json.loads(done.stdout)
     context.equal(answer["bad"], [], "what must not happen")
-    if answer["bad"] and os.path.exists(plan + ".png"):
-        shutil.copy(plan + ".png", os.path.join(SHOTS, "failed.png"))
     return answer["found"] + [None] * (len(steps) - len(answer["found"]))
 
 
@@ -81,23 +131,63 @@ def step(what, **options):
     return {"do": what, **options}
 
 
+def shot(name):
+    """A picture, where pictures are wanted: no check looks at them."""
+    return step("shot", path=os.path.join(SHOTS, name + ".png")) if os.environ.get("TALLY_SHOTS") else step("hash")
+
+
+LOOKS = (("light", 1280, "all"), ("dark", 1280, "colours"), ("light", 320, "structure"))
+
+
+def looks(context, page, views, looks_=LOOKS):
+    """Light, dark and narrow: nothing for axe, no sideways scrolling."""
+    for scheme, width, of in looks_:
+        steps = [step("open", scheme=scheme, width=width)]
+        for view in views:
+            steps += [step("go", file=page, hash=view), shot(f"{re.sub('[^a-z]+', '-', view)}-{scheme}-{width}"), step("overflow"), step("axe", of=of)]
+        found = browse(context, *steps)
+        for i, view in enumerate(views):
+            context.equal(found[4 * i + 3 : 4 * i + 5], [0, []], f"{view} {scheme} {width}: wider than the window, axe")
+
+
 # --- what is shown ---
 
 
-def export(context, profile, *options, name="page.html"):
-    path = context.path(name)
-    done = tally.run(context, [context.tally, "export", "--format", "html", "-o", path, *options, profile])
-    if NO_PAGE in done.errors:
-        raise Skip("this tally was built without npm")
-    context.equal(done.status, 0, f"export ({done.text()})")
-    return path
+KEPT = tempfile.mkdtemp(prefix="tally-page-")
+atexit.register(shutil.rmtree, KEPT, ignore_errors=True)
+MADE = {}
 
 
-def made(context, name):
-    """One of the profiles that the tests of exports are made with: always the same figures."""
-    done = tally.run(context, [MAKE_EXPORT, context.directory])
-    context.equal(done.status, 0, "make_export")
-    return context.path(name + ".tally")
+def once(key, make):
+    """What make() returned when it was first called for this."""
+    if key not in MADE:
+        MADE[key] = make()
+    return MADE[key]
+
+
+def export(context, profile, *options, name=None):
+    """The page of a profile; of one that cases share, the page is shared too."""
+    def write(path):
+        done = tally.run(context, [context.tally, "export", "--format", "html", "-o", path, *options, profile])
+        if NO_PAGE in done.errors:
+            raise Skip("this tally was built without npm")
+        context.equal(done.status, 0, f"export ({done.text()})")
+        return path
+
+    if name is None and os.path.dirname(profile) == KEPT:
+        return once((profile, options), lambda: write(os.path.join(KEPT, f"page-{len(MADE)}.html")))
+    return write(context.path(name or "page.html"))
+
+
+def made(context, name, own=False):
+    """One of the profiles that the tests of exports are made with: always the same figures. `own`: a copy, to be changed."""
+    def make():
+        done = tally.run(context, [MAKE_EXPORT, KEPT])
+        context.equal(done.status, 0, "make_export")
+
+    once("make_export", make)
+    path = os.path.join(KEPT, name + ".tally")
+    return shutil.copy(path, context.directory) if own else path
 
 
 def need_x86_64():
@@ -105,13 +195,21 @@ def need_x86_64():
         raise Skip("calls and memory are counted on x86-64 only")
 
 
-def recorded(context, name="profile"):
+def record_once(context, command, options):
+    """A profile that all cases share."""
+    def record():
+        name = f"recorded-{len(MADE)}.tally"
+        return shutil.move(tally.recorded(context, command, options).path, os.path.join(KEPT, name))
+
+    return once((*command, *options), record)
+
+
+def recorded(context):
     need_x86_64()
     program = os.path.join(PROGRAMS, "loops")
     if not os.path.exists(program):
         raise Skip("no program loops")
-    profile = tally.recorded(context, [program], ["--calls"], name=name)
-    return profile.path if hasattr(profile, "path") else context.path(name)
+    return record_once(context, [program], ["--calls"])
 
 
 def report(context, command, *options):
@@ -148,7 +246,7 @@ def near(context, got, wanted, what):
 def compare_functions(context, rows, wanted, what, calls=True):
     by_name = {}
     for row in rows:
-        by_name.setdefault((row["function"], row["file"]), row)
+        by_name.setdefault((row["function"], row["image"]), row)
     expected = [row for row in wanted if row["self"]["value"] or row["total"]["value"]]
     context.equal(len(rows), len(expected), f"{what}: functions")
     for row in expected:

@@ -8,11 +8,10 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from page import SHOTS, browse, export, need_x86_64, report, step  # noqa: E402
+from page import browse, export, looks, need_x86_64, record_once, report, step  # noqa: E402
 import tally  # noqa: E402
 from tap import Skip, case, need, run  # noqa: E402
 
-LOOKS = (("light", 1280), ("dark", 1280), ("light", 320))
 PERCENTILES = {"min": "min_ns", "p50": "p50_ns", "p90": "p90_ns", "p99": "p99_ns", "p99.9": "p999_ns", "max": "max_ns", "sum": "sum_ns"}
 
 
@@ -33,21 +32,10 @@ def close(context, got, ns, what):
     context.check(one is not None and got.split(" ")[1] == wanted.split(" ")[1] and abs(one - two) < 1.01 * 10 ** -decimals, f"{what}: {got!r}, {wanted!r}")
 
 
-def looks(context, page, view, name):
-    """Light, dark and narrow: nothing for axe, no sideways scrolling; a picture of each."""
-    steps = []
-    for scheme, width in LOOKS:
-        steps += [step("open", scheme=scheme, width=width), step("go", file=page, hash=view),
-                  step("shot", path=os.path.join(SHOTS, f"{name}-{scheme}-{width}.png")), step("overflow"), step("axe")]
-    found = browse(context, *steps)
-    for i, look in enumerate(LOOKS):
-        context.equal((found[5 * i + 3], found[5 * i + 4]), (0, []), f"{name} {look}: wider than the window, axe")
-
-
 def timed(context):
     need("sort")
     need_x86_64()
-    return tally.recorded(context, ["sort", "/etc/services"], ["--function", "malloc@libc*", "--function", "free@libc*", "--timeline"]).path
+    return record_once(context, ["sort", "/etc/services"], ["--function", "malloc@libc*", "--function", "free@libc*", "--timeline"])
 
 
 @case
@@ -61,10 +49,10 @@ def latency_is_what_report_says(context):
     found = browse(context, step("open"), step("go", file=page, hash="latency"), step("rows", of=".table"), step("text", of="h1"), step("texts", of=".figure dd"),
                    step("texts", of=".histogram rect title"), step("texts", of=".histogram .mark text"),
                    step("click", of=f"td a:text-is('{other['function']}')"), step("hash"), step("text", of="h1"), step("texts", of=".histogram rect title"),
-                   step("click", of="text=how much time"), step("click", of="text=logarithmic height"), step("hash"),
+                   step("click", of="[aria-label='Bars show'] >> text=time"), step("click", of="text=logarithmic scale"), step("hash"),
                    step("go", file=page, hash="latency?fn=absent&threads=1"), step("texts", of="main .warning, main .note"),
-                   step("go", file=page, hash=f"function?fn={other['function']}"), step("click", of="text=How long calls took"), step("hash"))
-    rows = {(row["function"], row["file"]): row for row in found[2] or []}
+                   step("go", file=page, hash=f"function?fn={other['function']}"), step("click", of="main >> text=Latency"), step("hash"))
+    rows = {(row["function"], row["image"]): row for row in found[2] or []}
     context.equal(len(rows), len(wanted), "functions")
     for row in wanted:
         got = rows.get((row["function"], row["image"] or ""), {})
@@ -80,13 +68,13 @@ def latency_is_what_report_says(context):
         close(context, text.split(" ", 1)[1], first[key], text)
     context.check(f"fn={other['function']}" in (found[8] or "") and other["function"] in (found[9] or ""), f"another is chosen: {found[8:10]}")
     context.check("of=time" in (found[13] or "") and "y=log" in found[13], f"the choice is in the address: {found[13]}")
-    context.check(any("not timed" in text for text in found[15] or []) and any("all threads" in text for text in found[15]), f"{found[15]}")
+    context.check(any("not timed" in text for text in found[15] or []) and any("by thread" in text for text in found[15]), f"{found[15]}")
     context.check((found[18] or "").startswith("#/latency"), f"from a function to its histogram: {found[18]}")
 
 
 @case
 def latency_looks_well(context):
-    looks(context, export(context, timed(context)), "latency", "latency")
+    looks(context, export(context, timed(context)), ("latency", "timeline"))
 
 
 OPENER = """
@@ -100,7 +88,7 @@ os._exit(0)
 
 def opened(context):
     need_x86_64()
-    return tally.recorded(context, ["/usr/bin/python3", "-S", "-c", OPENER], ["--fds", "--no-time"]).path
+    return record_once(context, ["/usr/bin/python3", "-S", "-c", OPENER], ["--fds", "--no-time"])
 
 
 def openers(document, row):
@@ -127,14 +115,14 @@ def descriptors_are_what_report_says(context):
                    step("rows", of="[aria-label='Descriptors by stack']"), step("rows", of="[aria-label='Descriptors']"),
                    step("type", of="#search", text="services"), step("rows", of="[aria-label='Descriptors']"), step("text", of="[role=status]"),
                    step("go", file=page, hash=f"descriptors?stack={most[0]['stack']}"), step("rows", of="[aria-label='Descriptors']"), step("texts", of=".stack li"),
-                   step("click", of="text=of all stacks"), step("hash"), step("go", file=page, hash="descriptors?others=1"),
-                   step("rows", of="[aria-label='Descriptors']"), step("keys", keys=["0"]), step("hash"), step("keys", keys=["-"]), step("hash"))
+                   step("click", of="text=all call stacks"), step("hash"), step("go", file=page, hash="descriptors?others=1"),
+                   step("rows", of="[aria-label='Descriptors']"), step("keys", keys=["1"]), step("hash"), step("keys", keys=["2"]), step("hash"))
     context.equal((found[2] or [""])[0].split("\n")[0], f"{len(mine):,}", "open at the end")
     context.equal(sorted((int(row["open"]), row["opened by"]) for row in found[3] or []),
                   sorted((len(rows), openers(document, rows[0])) for rows in by_stack.values()), "by stack")
 
     def shown(rows):
-        return sorted((int(row["fd"]), row["kind"], row["what it is"], row["process"]) for row in rows or [])
+        return sorted((int(row["fd"]), row["kind"], row["target"], row["process"]) for row in rows or [])
 
     def wanted(rows):
         return sorted((row["number"], row["kind"] or "?", row["name"] or "", f"{row['process']} {row['pid']}") for row in rows)
@@ -151,14 +139,13 @@ def descriptors_are_what_report_says(context):
     context.equal([text.split(" ")[0] for text in found[10] or []], [(it.get("function") or "not known").split(" ")[0] for it in document["stacks"][most[0]["stack"]]], "its frames")
     context.check("stack=" not in (found[12] or "stack="), f"all stacks again: {found[12]}")
     context.equal(shown(found[14]), wanted(every), "with those that were open before")
-    context.check((found[16] or "").startswith("#/latency") and (found[18] or "").startswith("#/descriptors"), f"keys: {found[16]}, {found[18]}")
+    context.check((found[16] or "").startswith("#/overview") and (found[18] or "").startswith("#/flame"), f"keys: {found[16]}, {found[18]}")
 
 
 @case
 def descriptors_look_well(context):
     page = export(context, opened(context))
-    looks(context, page, "descriptors", "descriptors")
-    looks(context, page, "descriptors?stack=0", "descriptors-stack")
+    looks(context, page, ("descriptors", "descriptors?stack=0"))
 
 
 run()

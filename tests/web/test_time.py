@@ -9,7 +9,7 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from page import MAKE_EXPORT, PROGRAMS, SHOTS, browse, compare_functions, export, made, report, step  # noqa: E402
+from page import MAKE_EXPORT, PROGRAMS, browse, compare_functions, export, made, record_once, report, shot, step  # noqa: E402
 import tally  # noqa: E402
 from tap import Skip, case, run  # noqa: E402
 
@@ -35,13 +35,13 @@ def a_period_holds_for_all_views(context):
     context.equal(shares(found[2]), {"quick_sort": "66.7 %", "compare": "33.3 %", "main": "0.0 %", "is_even": "0.0 %"}, "the first second")
     context.equal({row["function"]: row["samples"] for row in found[2] or []}, {"quick_sort": "1,000", "compare": "500", "main": "0", "is_even": "0"}, "samples")
     context.equal(shares(found[4]), {"serve(Request const&)": "100.0 %", "main": "0.0 %"}, "the last half second")
-    context.equal([(row["thread"], row["in full"], row["samples"]) for row in found[6] or []],
-                  [("shop 100", "1.00 s", "1,000"), ("helper 102", "500 ms", "500")], "threads")
-    context.equal(found[8], "66.7 % in or below · 1.00 s", "a search in the flame graph")
+    context.equal([(row["process, thread"], row["value"], row["samples"]) for row in found[6] or []],
+                  [("▾ shop 100 2 threads", "1.50 s", "1,500"), ("shop 100", "1.00 s", "1,000"), ("helper 102", "500 ms", "500")], "threads")
+    context.equal(found[8], "matched: 66.7 % · 1.00 s", "a search in the flame graph")
     context.equal([(row["function"], row["share"].split(" ±")[0]) for row in found[10] or []], [("is_even", "33.3 %")], "callers")
     context.equal(shares(found[12]), {"compare": "100.0 %", "main": "0.0 %", "is_even": "0.0 %"}, "of one thread")
     context.check("1.50 s" in (found[14] or "") and "1,500 samples" in found[14], f"overview: {found[14]!r}")
-    context.equal(found[15], "only 0.00 s – 1.00 s ✕", "what is left out is said")
+    context.equal(found[15], "✕ only 0.00 s – 1.00 s", "what is left out is said")
     context.check("whole recording" in (found[17] or ""), f"what has no times says so: {found[17]!r}")
     context.check(found[19] and {row["function"] for row in found[19]} >= {"quick_sort", "compare"}, f"candidates: {found[19]}")
 
@@ -52,8 +52,8 @@ def a_period_is_chosen_by_mouse_and_keys(context):
     found = browse(
         context, step("open"), step("go", file=page, hash="timeline"), step("painted", of="canvas"), step("text", of=".bar-of-tools"),
         step("drag", of="canvas", from_=0.0, to=0.5, left=168), step("hash"), step("text", of="[role=status]"), step("texts", of="h2"),
-        step("shot", path=os.path.join(SHOTS, "period.png")), step("axe"),
-        step("click", of="text=to the period"), step("hash"), step("click", of="header .filter"), step("hash"),
+        shot("period"), step("axe"),
+        step("click", of="text=zoom to selection"), step("hash"), step("click", of="header .filter"), step("hash"),
         step("keys", of="canvas", keys=["Home", "ArrowDown", "Shift+ArrowRight", "Shift+ArrowRight"]), step("hash"), step("text", of=".detail"),
         step("keys", of="canvas", keys=["Enter"]), step("hash"), step("keys", of="canvas", keys=["Escape", "+"]), step("hash"),
         step("keys", of="canvas", keys=["Escape"]), step("hash"), step("keys", keys=["2"]), step("hash"),
@@ -65,7 +65,7 @@ def a_period_is_chosen_by_mouse_and_keys(context):
     context.check(drawn and float(drawn[1]) < 10 and abs(float(drawn[2]) - 1000) < 10, f"half of it was drawn over: {found[5]}")
     samples = re.search(r"([\d,]+) samples, ([\d.]+) %", found[6] or "")
     context.check(samples and abs(int(samples[1].replace(",", "")) - 1500) < 20 and abs(float(samples[2]) - 50) < 1, f"what it holds: {found[6]}")
-    context.check(found[7] and "in this period" in found[7][0], f"the functions are of the period: {found[7]}")
+    context.check(found[7] and "in this time range" in found[7][0], f"the functions are of the period: {found[7]}")
     context.equal(found[9], [], "axe")
     context.check("range=" in (found[11] or "") and "time=" in found[11], f"the zoom is in the address: {found[11]}")
     context.check("time=" not in (found[13] or "time="), f"the header takes the period back: {found[13]}")
@@ -76,7 +76,7 @@ def a_period_is_chosen_by_mouse_and_keys(context):
     context.check("time=" not in (found[20] or "time=") and "range=" in found[20], f"Escape takes the period, + zooms: {found[20]}")
     context.check("range=" not in (found[22] or "range="), f"Escape shows all: {found[22]}")
     context.check((found[24] or "").startswith("#/flame"), f"digits choose views: {found[24]}")
-    context.equal(found[26], ["to the period"], "what is behind the last sample can be looked at")
+    context.equal(found[26], ["zoom to selection"], "what is behind the last sample can be looked at")
     context.equal(found[29], "#/timeline", "keys of the browser are its own")
 
 
@@ -86,7 +86,7 @@ def periods_add_up_to_the_report(context):
     program = os.path.join(PROGRAMS, "alternate")
     if not os.path.exists(program):
         raise Skip("no program alternate")
-    profile = tally.recorded(context, [program], ["--timeline"]).path
+    profile = record_once(context, [program], ["--timeline"])
     page = export(context, profile)
     flat = report(context, "report", "--limit", "0%", profile)
     asked = tally.run(context, [context.tally, "query", "--json", profile, "SELECT min(first_ns) + max(last_ns) AS ends FROM data_timeline WHERE fold = 0"])
@@ -94,7 +94,7 @@ def periods_add_up_to_the_report(context):
     found = browse(context, step("open"), step("go", file=page, hash="functions?time=0-10000000"), step("rows", of=".table"),
                    step("go", file=page, hash=f"functions?time=0-{middle}"), step("rows", of=".table"),
                    step("go", file=page, hash=f"functions?time={middle}-10000000"), step("rows", of=".table"),
-                   step("go", file=page, hash="timeline"), step("text", of=".bar-of-tools"), step("shot", path=os.path.join(SHOTS, "timeline-real.png")))
+                   step("go", file=page, hash="timeline"), step("text", of=".bar-of-tools"), shot("timeline-real"))
     compare_functions(context, found[2] or [], flat["rows"], "all of it", calls=False)
     for at, period in ((4, ("--to", f"{middle}ms")), (6, ("--from", f"{middle}ms"))):
         compare_functions(context, found[at] or [], report(context, "report", "--limit", "0%", *period, profile)["rows"], f"{period}", calls=False)
@@ -114,11 +114,11 @@ def a_large_profile_with_times(context):
     context.check(size < 5_000_000, f"the page has {size} bytes")
     found = browse(context, step("open"), step("go", file=page, hash="timeline"), step("painted", of="canvas"), step("text", of=".bar-of-tools"),
                    step("drag", of="canvas", from_=0.25, to=0.5, left=168), step("text", of="[role=status]"),
-                   step("shot", path=os.path.join(SHOTS, "timeline-large.png")))
+                   shot("timeline-large"))
     context.note(f"{size:,} bytes; {found[5]}")
     context.check(found[2] and found[2] > 0.1, f"painted {found[2]}")
     context.check("400,000 samples" in (found[3] or ""), f"all of it: {found[3]!r}")
-    share = re.search(r"([\d.]+) % of everything", found[5] or "")
+    share = re.search(r"([\d.]+) % of all", found[5] or "")
     context.check(share and abs(float(share[1]) - 25) < 1, f"a quarter of it: {found[5]!r}")
 
 

@@ -13,7 +13,7 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from page import MAKE_EXPORT, NO_PAGE, SHOTS, browse, export, made, near, need_x86_64, recorded, report, step  # noqa: E402
+from page import MAKE_EXPORT, NO_PAGE, browse, export, made, near, need_x86_64, recorded, report, shot, step  # noqa: E402
 import tally  # noqa: E402
 from tap import Skip, case, need, run  # noqa: E402
 
@@ -21,7 +21,7 @@ from tap import Skip, case, need, run  # noqa: E402
 @case
 def peaks_are_not_added_up(context):
     """Of a counter whose figures combine as the largest: what a search finds, and what goes along a way to a function."""
-    profile = made(context, "plain")
+    profile = made(context, "plain", own=True)
     with contextlib.closing(sqlite3.connect(profile)) as base, base:
         base.execute("UPDATE data_counters SET combine = 2, exact = 1 WHERE name = (SELECT id FROM data_strings WHERE text = 'time.cpu')")
     page = export(context, profile)
@@ -30,7 +30,7 @@ def peaks_are_not_added_up(context):
                    step("go", file=page, hash="function?fn=compare"), step("rows", of="[aria-label=Callers]"),
                    step("go", file=page, hash="threads"), step("texts", of="th"))
     context.equal((rows["compare"], rows["main"]), (300000000, 300000000), "the report's")
-    context.equal(found[2], "100.0 % in or below · 300 ms", "the search")
+    context.equal(found[2], "matched: 100.0 % · 300 ms", "the search")
     context.equal({row["function"]: row["share"] for row in found[4] or []},
                   {"quick_sort": "100.0 %", "is_even": "13.3 %", "is_odd": "1.7 %"}, "the ways")
     context.check(found[6] and not any("samples" in title for title in found[6]), f"exact figures have no samples: {found[6]}")
@@ -49,7 +49,7 @@ def candidates_agree_with_tally_candidates(context):
     for row in wanted:
         if row.get("calls") is None or not row["bound"] or row["bound"]["value"] is None:
             continue
-        near(context, got[row["function"]]["whole, at best"].split(" ")[0], f"{row['bound']['value']:.2f}×", f"bound of {row['function']}")
+        near(context, got[row["function"]]["max. speedup"].split(" ")[0], f"{row['bound']['value']:.2f}×", f"bound of {row['function']}")
         compared += 1
     context.check(compared >= 3, f"only {compared} functions were compared")
 
@@ -58,7 +58,7 @@ def candidates_agree_with_tally_candidates(context):
 def candidates_are_the_program_s(context):
     """Neither the kernel's functions, of which the first profile has one, nor Tally's own, which a library becomes in the second."""
     for agent in (False, True):
-        profile = made(context, "plain")
+        profile = made(context, "plain", own=True)
         if agent:
             with contextlib.closing(sqlite3.connect(profile)) as base, base:
                 base.execute("UPDATE data_strings SET text = '[tally-agent]' WHERE text = 'libsort.so.1'")
@@ -66,7 +66,7 @@ def candidates_are_the_program_s(context):
         found = browse(context, step("open"), step("go", file=page, hash="candidates"), step("rows", of=".table"))
         document = report(context, "candidates", "--limit", "0%", profile)
         wanted = {(row["function"], row["image"]) for part in ("rows", "calls_unknown") for row in document[part]}
-        context.equal({(row["function"], row["file"]) for row in found[2] or []}, wanted, f"candidates, {agent}")
+        context.equal({(row["function"], row["image"]) for row in found[2] or []}, wanted, f"candidates, {agent}")
         context.equal(("quick_sort", "libsort.so.1") in wanted, not agent, f"the library's, {agent}")
 
 
@@ -79,11 +79,11 @@ def memory_is_what_report_says(context):
     if b"heap.live" not in tally.run(context, [context.tally, "report", "--json", profile]).output:
         raise Skip("the heap was not counted here")
     found = browse(context, step("open"), step("go", file=page, hash="heap"), step("rows", of=".table"), step("axe"),
-                   step("shot", path=os.path.join(SHOTS, "heap.png")), step("click", of="text=with all it calls"), step("rows", of=".table"))
+                   shot("heap"), step("click", of="[aria-label='Self or total'] >> text=total"), step("rows", of=".table"))
     for at, kind in ((2, "self"), (6, "total")):
-        got = {(row["function"], row["file"]): row for row in found[at] or []}
+        got = {(row["function"], row["image"]): row for row in found[at] or []}
         compared = 0
-        for counter, title in (("heap.count", "blocks"), ("heap.live.count", "live blocks"), ("heap.temporary", "temporary")):
+        for counter, title in (("heap.count", "allocations"), ("heap.live.count", "live blocks"), ("heap.temporary", "temporary")):
             for row in report(context, "report", "--limit", "0%", "--counter", counter, profile)["rows"]:
                 if row[kind]["value"]:
                     shown = got.get((row["function"], row["image"] or ""), {}).get(title)
@@ -98,7 +98,7 @@ def compare_changes(context, shown, wanted):
     rows = {(row["function"], row["image"]): row for row in wanted["rows"]}
     compared = 0
     for row in shown or []:
-        it = rows.get((row["function"], row["file"]))
+        it = rows.get((row["function"], row["image"]))
         if it and row["change"]:
             change = it["share_change"]["value"] * 100
             got = float(row["change"].split(" ")[0].replace("−", "-").replace("±", ""))
@@ -109,11 +109,11 @@ def compare_changes(context, shown, wanted):
 
 @case
 def a_comparison_says_what_diff_says(context):
-    old, new = made(context, "left"), context.path("right.tally")
+    old, new = made(context, "left"), made(context, "right")
     page = export(context, new, "--against", old)
     found = browse(context, step("open"), step("go", file=page, hash="functions"), step("rows", of=".table"),
                    step("go", file=page, hash="flame"), step("click", of="text=by difference"), step("hash"), step("painted", of="canvas"),
-                   step("shot", path=os.path.join(SHOTS, "difference.png")), step("axe"))
+                   shot("difference"), step("axe"))
     compared = compare_changes(context, found[2], report(context, "diff", "--limit", "0%", old, new))
     context.check(compared >= 2, f"only {compared} were compared: {found[2]}")
     context.check("colour=difference" in (found[5] or ""), f"the choice is in the address: {found[5]}")
@@ -124,7 +124,7 @@ def a_comparison_says_what_diff_says(context):
 @case
 def a_part_is_compared_with_that_part(context):
     """Filters hold for both profiles. What tally diff did not compare has no change: other counters, some of the threads."""
-    old, new = made(context, "left"), context.path("right.tally")
+    old, new = made(context, "left"), made(context, "right")
     part, whole = export(context, new, "--against", old, "--image", "libsort*"), export(context, new, "--against", old, name="whole.html")
     steps = [step("go", file=part, hash="functions"), step("rows", of=".table"), step("go", file=part, hash="flame?colour=difference"),
              step("keys", of="canvas", keys=["ArrowDown"] * 4), step("text", of=".detail")]
@@ -147,7 +147,7 @@ def a_hundred_thousand_nodes(context):
     size = os.path.getsize(page)
     context.check(size < 5_000_000, f"the page has {size} bytes")
     found = browse(context, step("open"), step("speed", file=page, words="step_53"), step("painted", of="canvas"),
-                   step("shot", path=os.path.join(SHOTS, "large.png")))
+                   shot("large"))
     context.note(f"{size:,} bytes; ms: {({key: round(value) for key, value in (found[1] or {}).items()})}")
     context.check(found[2] and found[2] > 0.05, f"painted {found[2]}")
 
@@ -242,7 +242,7 @@ def view_opens_the_browser_it_is_given(context):
     end(context, process)
     errors = process.stderr.read().decode()
     context.check("cannot start" in errors and "open the address yourself" in errors, f"no browser: {errors}")
-    process, address = view(context, "--against", context.path("left.tally"), "--annotate", "0", context.path("right.tally"), BROWSER="", DISPLAY="",
+    process, address = view(context, "--against", made(context, "left"), "--annotate", "0", made(context, "right"), BROWSER="", DISPLAY="",
                             WAYLAND_DISPLAY="")
     found = browse(context, step("open"), step("visit", address=address, hash="functions"), step("rows", of=".table"))
     context.check(found[2] and "change" in found[2][0], f"a comparison: {found[2]}")

@@ -10,6 +10,8 @@ export interface Counter {
   why?: string; // what stands against their being all that there was; may be ""
   taken: boolean; // did the export take it? (--counter)
   combine: "sum" | "peak" | "live" | "";
+  own?: number; // samples in Tally itself that were left out
+  own_value?: number; // and what they amount to
 }
 
 export interface Image {

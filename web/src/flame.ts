@@ -1,9 +1,14 @@
 // Flame graphs without their invisible part. A frame of the graph stands for a set of branches; its children are made by
 // grouping what lies next to these (below, or above them in an inverted graph) by function. Only frames that are wide enough to
 // be seen at the present zoom are opened, so that drawing and zooming cost what the screen shows, not what the profile holds.
-import { combine, type Model, type Sums } from "./model";
+import { matches } from "./state";
+import { combine, type Focus, type Model, type Sums } from "./model";
 
 export type Direction = "down" | "up" | "function";
+
+export function directionOf(mode: string | undefined): Direction {
+  return mode === "up" || mode === "function" ? mode : "down";
+}
 
 export interface Frame {
   fn: number;
@@ -229,6 +234,45 @@ export class Flame {
   }
 }
 
+function childrenOf(model: Model, at: number[], fn: number): number[] {
+  const found: number[] = [];
+  for (const branch of at)
+    for (let i = branch + 1; i < model.end[branch]; i = model.end[i]) if (model.fn[i] === fn) found.push(i);
+  return found;
+}
+
+/** Branches with figures of their own whose innermost functions are those of the path. */
+function endingWith(model: Model, sums: Sums, path: number[]): number[] {
+  const found: number[] = [];
+  for (let i = 1; i < model.count; i++) {
+    if (!sums.selfSamples[i] && !sums.self[i]) continue;
+    let at = i, depth = 0;
+    while (depth < path.length && at > 0 && model.fn[at] === path[depth]) {
+      at = model.parent[at];
+      depth++;
+    }
+    if (depth === path.length) found.push(i);
+  }
+  return found;
+}
+
+/** What a zoom leaves in view, followed as far as there is anything: other views show only that. null: everything. */
+export function focusOf(model: Model, sums: Sums, direction: Direction, start: number, path: number[]): Focus | null {
+  const inside = new Uint8Array(model.count), filled = (branch: number) => sums.totalSamples[branch] > 0 || sums.total[branch] !== 0;
+  let depth = 0;
+  if (direction === "up")
+    for (let found: number[]; depth < path.length && (found = endingWith(model, sums, path.slice(0, depth + 1))).length; depth++) {
+      inside.fill(0);
+      for (const branch of found) inside[branch] = 1;
+    }
+  else {
+    let at = direction === "function" ? new Side(model, sums, model.fn).outermost(start) : [0];
+    for (let next: number[]; depth < path.length && (next = childrenOf(model, at, path[depth]).filter(filled)).length; depth++) at = next;
+    if (depth) for (const branch of at) inside.fill(1, branch, model.end[branch]);
+  }
+  return depth ? { key: `${direction}${direction === "function" ? start : ""}:${path.slice(0, depth).join(".")}`, fn: path[depth - 1], inside } : null;
+}
+
 /** What of everything lies in or below functions that match. */
 export function matching(model: Model, sums: Sums, found: Uint8Array): number {
   let value = 0;
@@ -242,11 +286,5 @@ export function matching(model: Model, sums: Sums, found: Uint8Array): number {
 
 /** Functions whose name or image has the words. */
 export function search(model: Model, words: string): Uint8Array {
-  const found = new Uint8Array(model.names.length), parts = words.toLowerCase().split(/\s+/).filter(Boolean);
-  if (!parts.length) return found;
-  for (let i = 1; i < found.length; i++) {
-    const name = (model.names[i] + " " + model.imageNames[i]).toLowerCase();
-    if (parts.every((it) => name.includes(it))) found[i] = 1;
-  }
-  return found;
+  return Uint8Array.from(model.names, (name, fn) => (fn > 0 && matches(name + " " + model.imageNames[fn], words) ? 1 : 0));
 }

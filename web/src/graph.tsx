@@ -3,47 +3,44 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { type Context, linkFunction } from "./context";
 import { type Direction, Flame, type Frame } from "./flame";
 import { margin, percent, points, whole } from "./format";
-import { WHOLE } from "./model";
-import { useWidth, valueOf } from "./parts";
+import { type Colour, coloursOf, css, GREY, isOwnImage } from "./palette";
+import { calls, useRoom, useWidth, valueOf } from "./parts";
 
-const ROW = 20, FONT = '12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace', CHARACTER = 7.25;
-const HUES = [255, 145, 60, 310, 195, 95, 25, 340, 225, 170, 280, 120];
+const LOW = 18, HIGH = 36; // pixels of a row
+const FONT = '12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace', CHARACTER = 7.25, LISTED = 10;
 
 export type Colours = "image" | "difference";
-
-/** Chroma and hue of a colour. Images have hues in the order of their weight; what the kernel does is grey. */
-export function useHues(context: Context): Map<string, string> {
-  const { model, counter } = context;
-  return useMemo(() => { // of the whole recording, so that a file keeps its colour
-    const weight = new Map<string, number>(), hues = new Map<string, string>(), functions = model.functions(counter, WHOLE, false);
-    for (const fn of functions.list)
-      weight.set(model.imageNames[fn], (weight.get(model.imageNames[fn]) ?? 0) + functions.self[fn]);
-    [...weight].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).forEach(([image], i) =>
-      hues.set(image, image.startsWith("[") ? "0.01 250"
-        : `${i < HUES.length ? 0.09 : 0.04} ${HUES[i % HUES.length]}`));
-    return hues;
-  }, [model, counter]);
-}
 
 function differenceOf(flame: Flame, frame: Frame): number {
   return (flame.all > 0 ? frame.value / flame.all : 0) - (flame.oldAll > 0 ? frame.old / flame.oldAll : 0);
 }
 
 /** Orange: a larger share than before, blue: a smaller one. */
-function differenceColour(change: number, most: number): string {
+function differenceColour(change: number, most: number): Colour {
   const size = most > 0 ? Math.min(Math.abs(change) / most, 1) : 0;
-  return size < 0.02 ? "0.005 250" : `${0.02 + 0.13 * size} ${change > 0 ? 55 : 250}`;
+  return size < 0.02 ? GREY : [GREY[0], 0.02 + 0.13 * size, change > 0 ? 55 : 250];
 }
 
-/** The files that stand out most, with their colours. */
-export function Legend(props: { context: Context; strong?: boolean }) {
-  const hues = useHues(props.context);
+/** Images with their colours, those with the most first. `rest`: what else is grey. */
+export function Legend(props: { context: Context; strong?: boolean; rest?: string }) {
+  const { model, functions } = props.context, seen = new Set(Array.from(functions.list, (fn) => model.imageNames[fn]));
+  const list = [...coloursOf(model)].filter(([image]) => seen.has(image)), shift = props.strong ? "--strong" : "--frame";
+  const own = model.imageNames.some(isOwnImage);
+  const entry = (name: string, colour: Colour) =>
+    <span key={name}><span class="swatch" style={`background:${css(colour, shift)}`} /> {name || "[unknown]"}</span>;
   return (
-    <p class="legend">
-      {[...hues].slice(0, 8).map(([image, colour]) => (
-        <span key={image}><span class="swatch" style={`background:oklch(${props.strong ? "var(--strong)" : "var(--frame)"} ${colour})`} /> {image || "not known"}</span>
-      ))}
-    </p>
+    <>
+      <p class="legend">
+        {list.slice(0, LISTED).map(([image, colour]) => entry(image, colour))}
+        {(own || props.rest) && entry([own && "Tally itself", props.rest].filter(Boolean).join(", "), GREY)}
+      </p>
+      {list.length > LISTED && (
+        <details class="legend-more">
+          <summary>{list.length - LISTED} more images</summary>
+          <p class="legend">{list.slice(LISTED).map(([image, colour]) => entry(image, colour))}</p>
+        </details>
+      )}
+    </>
   );
 }
 
@@ -53,9 +50,10 @@ interface Drawing {
   found: Uint8Array | null;
   flip: boolean;
   levels: number;
+  row: number; // pixels
   marked: Frame | null;
   zoomDepth: number;
-  colour: (frame: Frame) => string;
+  colour: (frame: Frame) => Colour;
 }
 
 function shorten(name: string, room: number): string {
@@ -76,32 +74,32 @@ function draw(canvas: HTMLCanvasElement, it: Drawing, width: number, height: num
   pen.clearRect(0, 0, width, height);
   pen.font = FONT;
   pen.textBaseline = "middle";
-  const ink = getComputedStyle(canvas).color, light = matchMedia("(prefers-color-scheme: dark)").matches ? 0.7 : 0.82;
+  const ink = getComputedStyle(canvas).color, shift = Number(getComputedStyle(canvas).getPropertyValue("--frame")), { row } = it;
   for (const frame of it.frames) {
     const y = top(it, frame) - scrolled;
-    if (y + ROW < 0 || y > height) continue;
+    if (y + row < 0 || y > height) continue;
     const x = frame.x0 * width, wide = (frame.x1 - frame.x0) * width;
     const dim = it.found && !it.found[frame.fn];
     pen.globalAlpha = dim ? 0.25 : frame.depth < it.zoomDepth ? 0.6 : 1;
-    pen.fillStyle = `oklch(${light} ${it.colour(frame)})`;
-    pen.fillRect(x, y, Math.max(wide - (wide > 3 ? 1 : 0), 0.5), ROW - 1);
+    pen.fillStyle = css(it.colour(frame), shift);
+    pen.fillRect(x, y, Math.max(wide - (wide > 3 ? 1 : 0), 0.5), row - 1);
     pen.globalAlpha = dim ? 0.6 : 1;
     if (frame === it.marked) {
       pen.strokeStyle = ink;
       pen.lineWidth = 2;
-      pen.strokeRect(x + 1, y + 1, Math.max(wide - 3, 1), ROW - 3);
+      pen.strokeRect(x + 1, y + 1, Math.max(wide - 3, 1), row - 3);
     }
     const name = wide > 24 ? label(it.flame, frame, Math.floor((wide - 8) / CHARACTER)) : "";
     if (name) {
       pen.fillStyle = dim ? ink : "#0d0f13";
-      pen.fillText(name, x + 4, y + ROW / 2);
+      pen.fillText(name, x + 4, y + row / 2);
     }
   }
   pen.globalAlpha = 1;
 }
 
 function top(it: Drawing, frame: Frame): number {
-  return (it.flip ? it.levels - 1 - frame.depth : frame.depth) * ROW;
+  return (it.flip ? it.levels - 1 - frame.depth : frame.depth) * it.row;
 }
 
 /** A name cut to the room there is; of a place without a name the address is kept. */
@@ -123,7 +121,7 @@ export interface GraphProps {
   colours: Colours;
   flip: boolean;
   found: Uint8Array | null;
-  height: number; // pixels at most
+  height: number; // pixels at most; 0: what the window has left
   label: string;
 }
 
@@ -133,19 +131,20 @@ export function Graph(props: GraphProps) {
   const width = useWidth(box);
   const [marked, setMarked] = useState<Frame | null>(null);
   const [hover, setHover] = useState<{ frame: Frame; x: number; y: number } | null>(null);
-  const hues = useHues(context);
+  const hues = coloursOf(context.model);
   const old = colours === "difference" ? context.old : null;
   const flame = useMemo(() => new Flame(context.model, context.sums, direction, start, old),
                         [context.model, context.sums, direction, start, old]);
   const frames = useMemo(() => (width ? flame.layout(props.zoom, width) : []), [flame, props.zoom.join(), width]);
   const levels = frames.reduce((most, frame) => Math.max(most, frame.depth + 1), 1);
-  const height = Math.min(levels * ROW, props.height);
+  const left = useRoom(box), room = props.height || left;
+  const row = props.height ? LOW + 2 : Math.min(Math.max(Math.floor(room / levels), LOW), HIGH), height = Math.min(levels * row, room);
   const most = useMemo(() => old ? frames.reduce((it, frame) =>
     frame.parent ? Math.max(it, Math.abs(differenceOf(flame, frame))) : it, 0) : 0, [frames, old]);
   const drawing: Drawing = {
-    flame, frames, found, flip, levels, marked, zoomDepth: Math.min(props.zoom.length, levels - 1),
+    flame, frames, found, flip, levels, row, marked, zoomDepth: Math.min(props.zoom.length, levels - 1),
     colour: (frame) => old ? differenceColour(differenceOf(flame, frame), most)
-      : (frame.fn > 0 && hues.get(context.model.imageNames[frame.fn])) || "0.01 250",
+      : (frame.fn > 0 && hues.get(context.model.imageNames[frame.fn])) || GREY,
   };
   const latest = useRef(drawing);
   latest.current = drawing;
@@ -160,12 +159,12 @@ export function Graph(props: GraphProps) {
     scheme.addEventListener("change", redraw);
     return () => scheme.removeEventListener("change", redraw);
   });
-  useEffect(() => { if (box.current) box.current.scrollTop = flip ? box.current.scrollHeight : 0; }, [flip, levels]);
+  useEffect(() => { if (box.current) box.current.scrollTop = flip ? box.current.scrollHeight : 0; }, [flip, levels, row]);
 
   const hit = (event: MouseEvent): Frame | null => {
     const area = canvas.current!.getBoundingClientRect();
     const x = (event.clientX - area.left) / width, y = event.clientY - area.top + box.current!.scrollTop;
-    const level = Math.floor(y / ROW), depth = flip ? levels - 1 - level : level;
+    const level = Math.floor(y / row), depth = flip ? levels - 1 - level : level;
     return frames.find((it) => it.depth === depth && it.x0 <= x && x < it.x1) ?? null;
   };
   const show = (frame: Frame | null) => {
@@ -173,7 +172,7 @@ export function Graph(props: GraphProps) {
     if (!frame || !box.current) return;
     const y = top(drawing, frame), view = box.current;
     if (y < view.scrollTop) view.scrollTop = y;
-    else if (y + ROW > view.scrollTop + height) view.scrollTop = y + ROW - height;
+    else if (y + row > view.scrollTop + height) view.scrollTop = y + row - height;
   };
   const zoomTo = (frame: Frame) => props.onZoom(Flame.path(frame));
   const keys = (event: KeyboardEvent) => {
@@ -200,7 +199,7 @@ export function Graph(props: GraphProps) {
   return (
     <div class="graph">
       <div class="graph-box" ref={box} style={`height:${height}px`} onScroll={redraw}>
-        <div style={`height:${levels * ROW}px`}>
+        <div style={`height:${levels * row}px`}>
           <canvas ref={canvas} tabIndex={0} role="application" aria-label={props.label} aria-describedby="graph-keys"
                   style={`width:${width}px;height:${height}px`} onKeyDown={keys}
                   onMouseMove={(event) => {
@@ -212,11 +211,11 @@ export function Graph(props: GraphProps) {
                   onClick={(event) => { const frame = hit(event); if (frame) { setHover(null); zoomTo(frame); } }} />
         </div>
       </div>
-      <p id="graph-keys" class="hidden">Arrows move, Enter zooms, Backspace goes out, Escape shows all.</p>
+      <p id="graph-keys" class="hidden">Arrow keys move, Enter zooms in, Backspace zooms out, Escape resets the zoom.</p>
       {hover && <Tip context={context} flame={flame} frame={hover.frame} old={!!old} x={hover.x} y={hover.y} />}
       <p class="detail" aria-live="polite">
         {shown ? <Sentence context={context} flame={flame} frame={shown} old={!!old} />
-          : <span class="quiet">Point at a frame, or use the arrow keys; a click or Enter zooms, Esc shows all again.</span>}
+          : <span class="quiet">Hover over a frame or use the arrow keys for details; click or Enter zooms in, Esc resets the zoom.</span>}
       </p>
     </div>
   );
@@ -233,7 +232,9 @@ function facts({ context, flame, frame, old }: Shown): string[] {
   const it = context.model.interval(context.counter, context.sums, frame.value);
   const list = [`${valueOf(context, frame.value)} · ${percent(it.share)}${it.high > it.low ? " " + margin(it.low, it.high) : ""}`];
   if (frame.samples && !context.model.counter(context.counter).exact) list.push(`${whole(frame.samples)} samples`);
-  if (frame.self && frame.self !== frame.value) list.push(`${valueOf(context, frame.self)} itself`);
+  if (frame.self && frame.self !== frame.value) list.push(`self ${valueOf(context, frame.self)}`);
+  const exact = frame.fn > 0 ? calls(context, frame.fn).text : "";
+  if (exact) list.push(`${exact} ${exact === "1" ? "call" : "calls"} to the function`);
   if (old) list.push(`${points(differenceOf(flame, frame))} points against ${percent(frame.old / (flame.oldAll || 1))}`);
   return list;
 }

@@ -3,13 +3,16 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Context } from "./context";
 import { moment, percent, whole } from "./format";
-import { useHues } from "./graph";
+import { type Colour, coloursOf, css, GREY } from "./palette";
 import { useWidth } from "./parts";
 import type { Lane, Period, Timeline } from "./timeline";
 
 const LEAST = 34, HIGHEST = 60, GAP = 7, AXIS = 24, FONT = '12px system-ui, "Segoe UI", "Liberation Sans", Arial, sans-serif';
 const SMALL = FONT.replace("12", "11");
-const NARROW = 620, GUTTER = 168, BIN = 2, COLOURS = 9;
+const NARROW = 620, GUTTER = 168, BIN = 2;
+
+/** Instead of a colour: what is not looked at. */
+const NONE = 0xffff;
 
 export interface Row {
   lanes: Lane[]; // one, or those of all threads
@@ -22,23 +25,31 @@ export interface Bins {
   wide: number; // steps of a bin
   count: number;
   sums: Float64Array; // by bin, then by colour
+  colours: number;
   most: number; // the highest bin
 }
 
-/** What a row has in each bin of the range that is shown. `colour`: by branch. */
-export function fill(timeline: Timeline, row: Row, range: Period, wide: number, colour: Uint8Array): Bins {
+interface Palette {
+  branch: Uint16Array; // the number of its colour, or NONE
+  list: Colour[];
+}
+
+/** What a row has in each bin of the range that is shown. */
+export function fill(timeline: Timeline, row: Row, range: Period, wide: number, { branch, list }: Palette): Bins {
   const first = Math.floor(range.from / wide) * wide, count = Math.max(Math.ceil((range.to - first) / wide), 1);
-  const sums = new Float64Array(count * COLOURS);
+  const colours = list.length, sums = new Float64Array(count * colours);
   for (const lane of row.lanes)
-    for (let i = timeline.find(lane, first); i < lane.end && timeline.step[i] < first + count * wide; i++)
-      sums[Math.floor((timeline.step[i] - first) / wide) * COLOURS + colour[timeline.branch[i]]] += timeline.value[i];
+    for (let i = timeline.find(lane, first); i < lane.end && timeline.step[i] < first + count * wide; i++) {
+      const colour = branch[timeline.branch[i]];
+      if (colour !== NONE) sums[Math.floor((timeline.step[i] - first) / wide) * colours + colour] += timeline.value[i];
+    }
   let most = 0;
   for (let bin = 0; bin < count; bin++) {
     let sum = 0;
-    for (let i = 0; i < COLOURS; i++) sum += sums[bin * COLOURS + i];
+    for (let i = 0; i < colours; i++) sum += sums[bin * colours + i];
     most = Math.max(most, sum);
   }
-  return { first, wide, count, sums, most };
+  return { first, wide, count, sums, colours, most };
 }
 
 /** 1, 2 or 5 times a power of ten, at least so much. */
@@ -58,8 +69,7 @@ interface Scene extends Where {
   rows: Row[];
   high: number; // pixels of a row
   all: number; // ns of the recording
-  colour: Uint8Array;
-  colours: string[];
+  palette: Palette;
   style: CSSStyleDeclaration;
   time: boolean; // a full lane is a processor; else the highest bin
   chosen: Set<number> | null;
@@ -86,8 +96,8 @@ function drawAxis(pen: CanvasRenderingContext2D, scene: Scene, height: number, q
 
 /** Returns what a full row is: the highest bin, or for a single thread a processor. */
 function drawRow(pen: CanvasRenderingContext2D, scene: Scene, row: Row, y: number, line: string): number {
-  const { timeline, range, colours, gutter, width } = scene, bar = scene.high - GAP, wide = Math.max(1, Math.ceil(((range.to - range.from) * BIN) / (width - gutter)));
-  const bins = fill(timeline, row, range, wide, scene.colour);
+  const { timeline, range, palette, gutter, width } = scene, shift = Number(scene.style.getPropertyValue("--strong")), bar = scene.high - GAP, wide = Math.max(1, Math.ceil(((range.to - range.from) * BIN) / (width - gutter)));
+  const bins = fill(timeline, row, range, wide, palette), colours = palette.list.map((it) => css(it, shift));
   const full = scene.time && row.thread >= 0 ? timeline.ns(wide) : bins.most || 1, life = scene.lives(row);
   pen.fillStyle = line;
   if (life) {
@@ -96,8 +106,8 @@ function drawRow(pen: CanvasRenderingContext2D, scene: Scene, row: Row, y: numbe
   }
   for (let bin = 0; bin < bins.count; bin++) {
     const x = Math.max(place(scene, bins.first + bin * wide), gutter), end = Math.min(place(scene, bins.first + (bin + 1) * wide), width);
-    for (let i = 0, at = y + bar; i < COLOURS; i++) {
-      const value = bins.sums[bin * COLOURS + i];
+    for (let i = 0, at = y + bar; i < bins.colours; i++) {
+      const value = bins.sums[bin * bins.colours + i];
       if (!value) continue;
       const high = Math.min((value / full) * bar, at - y);
       pen.fillStyle = colours[i];
@@ -160,11 +170,12 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, height: number, scrolled:
 
 /** The busiest functions of a row in some steps. */
 function busiest(context: Context, row: Row, from: number, to: number): { samples: number; list: [string, number][] } {
-  const { model } = context, timeline = model.timeline!, of = context.inlines ? model.fn : model.owner;
+  const { model, part: { focus } } = context, timeline = model.timeline!, of = context.inlines ? model.fn : model.owner;
   const values = new Map<number, number>();
   let samples = 0, all = 0;
   for (const lane of row.lanes)
     for (let i = timeline.find(lane, from); i < lane.end && timeline.step[i] < to; i++) {
+      if (focus && !focus.inside[timeline.branch[i]]) continue;
       const fn = of[timeline.branch[i]];
       values.set(fn, (values.get(fn) ?? 0) + timeline.value[i]);
       samples += timeline.samples[i];
@@ -191,14 +202,20 @@ interface Cursor {
   row: number;
 }
 
-/** Which of the nine colours a branch has: that of its file, the last for all but the eight that have most. */
-function useColours(context: Context): { colour: Uint8Array; hues: string[] } {
-  const hues = useHues(context), { model } = context;
+/** Branches have the colours of their images. The last, grey, is for Tally's own and for what a search does not find in or below. */
+function usePalette(context: Context): Palette {
+  const { model, found, part: { focus } } = context;
   return useMemo(() => {
-    const list = [...hues].slice(0, COLOURS - 1), rank = new Map(list.map(([image], i) => [image, i]));
-    return { colour: Uint8Array.from(model.fn, (fn) => rank.get(model.imageNames[fn]) ?? COLOURS - 1),
-             hues: [...list.map((it) => it[1]), ...Array(COLOURS - list.length).fill("0.02 250")] };
-  }, [hues, model]);
+    const images = [...coloursOf(model)], rank = new Map(images.map(([image], i) => [image, i]));
+    const branch = Uint16Array.from(model.fn, (fn) => rank.get(model.imageNames[fn]) ?? images.length);
+    if (found)
+      for (let i = 1, until = 0; i < model.count; i++) {
+        if (found[model.fn[i]]) until = Math.max(until, model.end[i]);
+        if (i >= until) branch[i] = images.length;
+      }
+    if (focus) focus.inside.forEach((inside, i) => { if (!inside) branch[i] = NONE; });
+    return { branch, list: [...images.map((it) => it[1]), GREY] };
+  }, [model, found, focus]);
 }
 
 export function Lanes(props: LanesProps) {
@@ -206,17 +223,17 @@ export function Lanes(props: LanesProps) {
   const box = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null), width = useWidth(box);
   const [cursor, setCursor] = useState<Cursor | null>(null), [drag, setDrag] = useState<Period | null>(null);
   const anchor = useRef<number | null>(null), pressed = useRef<{ x: number; step: number } | null>(null);
-  const { colour, hues } = useColours(context), [dark, setDark] = useState(() => matchMedia("(prefers-color-scheme: dark)").matches);
+  const palette = usePalette(context), [dark, setDark] = useState(() => matchMedia("(prefers-color-scheme: dark)").matches);
   const gutter = width < NARROW ? 0 : GUTTER, room = Math.max(innerHeight - 330, 240);
   const high = Math.min(Math.max(Math.floor((room - AXIS - 8) / rows.length), LEAST), HIGHEST), inside = AXIS + 8 + rows.length * high;
   const height = Math.min(inside, room);
   const wide = Math.max(1, Math.ceil(((range.to - range.from) * BIN) / Math.max(width - gutter, 1)));
   const scene = (style: CSSStyleDeclaration): Scene => ({
-    style, timeline, rows, high, range, gutter, width, all: timeline.ns(all), colour, chosen: context.part.threads, time: model.counter(props.counter).unit === "ns",
-    colours: hues.map((it) => `oklch(${dark ? 0.7 : 0.72} ${it})`), lives: (row) => life(context, row) });
+    style, timeline, rows, high, range, gutter, width, all: timeline.ns(all), palette, chosen: context.part.threads, time: model.counter(props.counter).unit === "ns",
+    lives: (row) => life(context, row) });
   const redraw = () => { if (canvas.current && box.current) draw(canvas.current, scene(getComputedStyle(canvas.current)), height, box.current.scrollTop); };
 
-  useLayoutEffect(redraw, [model, rows, props.counter, range.from, range.to, all, width, high, height, colour, hues, dark, context.part.threads]);
+  useLayoutEffect(redraw, [model, rows, props.counter, range.from, range.to, all, width, high, height, palette, dark, context.part.threads]);
   useEffect(() => {
     const scheme = matchMedia("(prefers-color-scheme: dark)"), changed = () => setDark(scheme.matches);
     scheme.addEventListener("change", changed);
@@ -303,11 +320,11 @@ export function Lanes(props: LanesProps) {
           </div>
         </div>
       </div>
-      <p id="lanes-keys" class="hidden">Arrows move the cursor and choose a thread, with Shift they choose a period; Enter sees only this thread, plus and minus
-        zoom, z zooms to the period, Escape goes back to all.</p>
+      <p id="lanes-keys" class="hidden">Arrow keys move the cursor and go from thread to thread, with Shift they select a time range; Enter filters by this
+        thread, plus and minus zoom, z zooms to the selection, Escape clears the selection, then the zoom.</p>
       <p class="detail" aria-live="polite">
-        {facts ?? <span class="quiet">Drag over a period and all views show only that; a click takes it back. Keys: arrows, with Shift for a
-          period, + and − to zoom, Esc.</span>}
+        {facts ?? <span class="quiet">Drag to select a time range, which all views are then limited to; click to clear it. Keys: arrows, with Shift
+          to select, + and − to zoom, Esc.</span>}
       </p>
     </div>
   );

@@ -1,24 +1,24 @@
 import { render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import "./style.css";
-import type { Context } from "./context";
+import { chosen, type Context, hottest } from "./context";
 import { type AnnotatedList, type DescriptorsDocument, type DiffDocument, type FlatDocument, type LatencyDocument, type LossesDocument, part,
          type ProfileData } from "./data";
-import { matchFunctions, type Old } from "./flame";
+import { directionOf, focusOf, matchFunctions, type Old, search } from "./flame";
 import { moment } from "./format";
-import { isWhole, Model, type Part, WHOLE } from "./model";
+import { type Focus, isWhole, Model, type Part, WHOLE } from "./model";
 import { Missing } from "./parts";
-import { change, link, usePlace } from "./state";
-import { CandidatesView } from "./views/candidates";
+import { change, link, type Place, usePlace, useWords, zoomOf } from "./state";
+import { CandidatesView, isTime } from "./views/candidates";
 import { DescriptorsView } from "./views/descriptors";
 import { FlameView } from "./views/flame";
 import { FunctionView } from "./views/function";
 import { FunctionsView } from "./views/functions";
-import { HeapView } from "./views/heap";
+import { HeapView, measured } from "./views/heap";
 import { LatencyView } from "./views/latency";
 import { Overview } from "./views/overview";
 import { SourceView } from "./views/source";
-import { ThreadsView } from "./views/threads";
+import { setOf, ThreadsView } from "./views/threads";
 import { TimelineView } from "./views/timeline";
 
 export interface Annotated {
@@ -41,26 +41,31 @@ interface View {
   name: string; // in the address
   title: string;
   show: (props: { context: Context }) => preact.JSX.Element | null;
+  has: (it: Loaded) => boolean; // is there anything to show? Else it is not in the menu, and says what records it
   samples?: boolean; // it needs some counter's
   timed?: boolean; // it can show a period
-  all?: boolean; // it cannot show only some threads
+  all?: boolean; // it cannot show only some threads or stacks
+  searched?: boolean; // it shows what is searched for
 }
 
+const sampled = ({ model }: Loaded) => model.counters.length > 0;
+
 const VIEWS: View[] = [
-  { name: "overview", title: "Overview", show: Overview, timed: true },
-  { name: "flame", title: "Flame graph", show: FlameView, samples: true, timed: true },
-  { name: "functions", title: "Functions", show: FunctionsView, samples: true, timed: true },
-  { name: "function", title: "Callers", show: FunctionView, timed: true },
-  { name: "source", title: "Source", show: SourceView, all: true },
-  { name: "threads", title: "Threads", show: ThreadsView, samples: true, timed: true },
-  { name: "timeline", title: "Timeline", show: TimelineView, timed: true },
-  { name: "candidates", title: "Candidates", show: CandidatesView, samples: true, timed: true },
-  { name: "heap", title: "Memory", show: HeapView },
-  { name: "latency", title: "Latency", show: LatencyView, all: true },
-  { name: "descriptors", title: "Descriptors", show: DescriptorsView, all: true },
+  { name: "overview", title: "Overview", show: Overview, timed: true, has: () => true },
+  { name: "flame", title: "Flame graph", show: FlameView, samples: true, timed: true, searched: true, has: sampled },
+  { name: "functions", title: "Functions", show: FunctionsView, samples: true, timed: true, searched: true, has: sampled },
+  { name: "function", title: "Callers/callees", show: FunctionView, timed: true, searched: true, has: (it) => sampled(it) || it.model.edges(null).length > 0 },
+  { name: "source", title: "Source", show: SourceView, all: true, has: (it) => it.annotated.length > 0 },
+  { name: "threads", title: "Threads", show: ThreadsView, samples: true, timed: true, has: sampled },
+  { name: "timeline", title: "Timeline", show: TimelineView, timed: true, searched: true, has: (it) => !!it.model.data.timeline },
+  { name: "candidates", title: "Accelerator gain", show: CandidatesView, samples: true, timed: true, searched: true,
+    has: ({ model }) => model.counters.some((it) => isTime(model, it)) },
+  { name: "heap", title: "Heap", show: HeapView, searched: true, has: ({ model }) => measured(model) },
+  { name: "latency", title: "Latency", show: LatencyView, all: true, searched: true, has: (it) => !!it.latency?.rows.length },
+  { name: "descriptors", title: "Descriptors", show: DescriptorsView, all: true, searched: true, has: (it) => !!it.fds },
 ];
 
-/** The keys of the views, in their order. */
+/** The keys of the views, in the order of the menu. */
 const KEYS = "1234567890-";
 
 async function load(): Promise<Loaded> {
@@ -73,14 +78,24 @@ async function load(): Promise<Loaded> {
            latency, fds };
 }
 
+/** What the zoom of the flame graph leaves in view. The graph itself shows it as one. */
+function useFocus(model: Model, place: Place, counter: number, inlines: boolean, { threads, period }: Part): Focus | null {
+  const { z, mode, fn, image } = place.options, graph = place.view === "flame";
+  return useMemo(() => {
+    if (graph || !z) return null;
+    const part = { threads, period, focus: null }, direction = directionOf(mode), named = chosen(model, place);
+    const start = direction !== "function" ? -1 : named > 0 ? named : hottest(model, model.functions(counter, part, inlines), threads);
+    return focusOf(model, model.sums(counter, part), direction, start, zoomOf(place));
+  }, [model, graph, z, mode, fn, image, counter, inlines, threads, period]);
+}
+
 function useContext(loaded: Loaded): Context {
   const place = usePlace(), { model, oldModel } = loaded, options = place.options;
   const counter = model.counterNamed(options.counter ?? ""), inlines = options.inlines === "1";
-  const threads = useMemo(() => {
-    const numbers = (options.threads ?? "").split(".").filter(Boolean).map(Number);
-    return numbers.length ? new Set(numbers) : null;
-  }, [options.threads]);
-  const part = useMemo((): Part => ({ threads, period: (options.time && model.timeline?.period(options.time)) || null }), [model, threads, options.time]);
+  const threads = useMemo(() => setOf(model, options.threads), [model, options.threads]);
+  const shown = useMemo((): Part => ({ threads, period: (options.time && model.timeline?.period(options.time)) || null, focus: null }), [model, threads, options.time]);
+  const focus = useFocus(model, place, counter, inlines, shown), part = useMemo((): Part => ({ ...shown, focus }), [shown, focus]);
+  const found = useMemo(() => (options.q?.trim() ? search(model, options.q) : null), [model, options.q]);
   const match = useMemo(() => (oldModel ? matchFunctions(model, oldModel) : null), [model, oldModel]);
   const sums = useMemo(() => model.sums(counter, part), [model, counter, part]);
   const functions = useMemo(() => model.functions(counter, part, inlines), [model, counter, part, inlines]);
@@ -90,7 +105,7 @@ function useContext(loaded: Loaded): Context {
     return oldModel && match && same ? { model: oldModel, sums: oldModel.sums(same, WHOLE), fn: match } : null;
   }, [oldModel, match, counter, part]);
   const diff = loaded.diff?.counter === model.counter(counter)?.name && isWhole(part) && !inlines ? loaded.diff : null;
-  return { model, place, counter, part, inlines, sums, functions, old, losses: loaded.losses, diff,
+  return { model, place, counter, part, inlines, found, sums, functions, old, losses: loaded.losses, diff,
            oldFile: oldModel?.data.file ?? "", annotated: loaded.annotated, latency: loaded.latency, fds: loaded.fds, unit: model.counter(counter)?.unit ?? "" };
 }
 
@@ -108,30 +123,49 @@ function keys(event: KeyboardEvent): void {
 
 /** What is left out, and a way to have it again. */
 function Filters(props: { context: Context }) {
-  const { model, place, part: { threads, period } } = props.context, timeline = period && model.timeline;
-  const only = (text: string, option: string) => (
-    <button type="button" class="filter" title="all again" onClick={() => change(place, { [option]: "" })}>only {text} ✕</button>
+  const { model, place, part: { threads, period, focus } } = props.context, timeline = period && model.timeline;
+  const only = (text: string, option: string, hint: string) => (
+    <button type="button" class="filter" title={hint} onClick={() => change(place, { [option]: "" })}>✕ {text}</button>
   );
   const time = (step: number) => moment(timeline!.ns(step), timeline!.ns(timeline!.steps), timeline!.ns(period!.to - period!.from) / 100);
   return (
     <>
-      {threads && only(threads.size === 1 ? model.threadName([...threads][0]) : `${threads.size} threads`, "threads")}
-      {period && only(`${time(period.from)} – ${time(period.to)}`, "time")}
+      {threads && only("only " + nameOf(model, threads), "threads", "Clear the thread filter")}
+      {period && only(`only ${time(period.from)} – ${time(period.to)}`, "time", "Clear the time range")}
+      {focus && only(`zoomed to ${model.names[focus.fn] || "[unknown]"}`, "z", "Only stacks inside the zoomed frame of the flame graph; clear the zoom")}
     </>
   );
 }
 
+function nameOf(model: Model, threads: Set<number>): string {
+  if (threads.size === 1) return model.threadName([...threads][0]);
+  const processes = new Set([...threads].map((it) => model.data.threads.process[it])), [process] = processes;
+  return processes.size === 1 && threads.size === model.threadsOf(process).length ? "process " + model.processName(process) : `${threads.size} threads`;
+}
+
 /** What is chosen and does not hold here. */
 function Unfiltered(props: { context: Context; view: View }) {
-  const { context, view } = props, { threads, period } = context.part;
-  if (period && !(view.timed && context.model.isTimed(context.counter)))
-    return <p class="note">Of the whole recording{view.all && threads ? " and all threads" : ""}: {view.timed ? "this counter has" : "these figures have"} no times.</p>;
-  return threads && view.all ? <p class="note">Of all threads: these figures have none.</p> : null;
+  const { context, view } = props, { threads, period, focus } = context.part;
+  const ignored = [threads && view.all && "thread", period && !(view.timed && context.model.isTimed(context.counter)) && "time range",
+                   focus && view.all && "zoom"].filter(Boolean);
+  return ignored.length ? <p class="note">These figures are of the whole recording; the filter by {ignored.join(", by ")} does not apply.</p> : null;
+}
+
+/** One search for all views. Those that show nothing of it go on to the functions with it. */
+function Search(props: { context: Context; view: View }) {
+  const { place } = props.context, [words, type] = useWords(place);
+  return (
+    <input id="search" type="search" placeholder="Search (/)" aria-label="Search functions" value={words}
+           title={props.view.searched ? undefined : "Enter shows the functions that match"}
+           onInput={(event) => type(event.currentTarget.value)}
+           onKeyDown={(event) => { if (event.key === "Enter" && !props.view.searched) location.assign(link(place, "functions", { q: words })); }} />
+  );
 }
 
 function App(props: { loaded: Loaded }) {
   const context = useContext(props.loaded), { model, place } = context;
-  const index = Math.max(VIEWS.findIndex((it) => it.name === place.view), 0), view = VIEWS[index], Show = view.show;
+  const menu = useMemo(() => VIEWS.filter((it) => it.has(props.loaded)), [props.loaded]);
+  const view = VIEWS.find((it) => it.name === place.view) ?? VIEWS[0], Show = view.show;
   useEffect(() => {
     addEventListener("keydown", keys);
     return () => removeEventListener("keydown", keys);
@@ -139,32 +173,33 @@ function App(props: { loaded: Loaded }) {
   useEffect(() => {
     document.title = `${view.title} · ${model.data.meta.command || model.data.file} · Tally`;
     document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-  }, [index]);
+  }, [view]);
   return (
     <>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>To the content</a>
       <header>
         <span class="brand">Tally</span>
         <nav aria-label="Views">
-          {VIEWS.map(({ name, title }, i) => (
-            <a key={name} href={link(place, name)} aria-current={i === index ? "page" : undefined} title={`key ${KEYS[i]}`}>{title}</a>
+          {menu.map(({ name, title }, i) => (
+            <a key={name} href={link(place, name)} aria-current={name === view.name ? "page" : undefined} title={`key ${KEYS[i]}`}>{title}</a>
           ))}
         </nav>
         <div class="choose">
+          <Filters context={context} />
           {model.counters.length > 1 && (
             <label>Counter{" "}
-              <select value={context.counter} onChange={(event) => change(place, { counter: model.counter(Number(event.currentTarget.value)).name, z: "" })}>
+              <select value={context.counter} onChange={(event) => change(place, { counter: model.counter(Number(event.currentTarget.value)).name })}>
                 {model.counters.map((it) => <option key={it} value={it}>{model.counter(it).name}</option>)}
               </select>
             </label>
           )}
-          <Filters context={context} />
+          <Search context={context} view={view} />
         </div>
       </header>
       <main id="main" tabIndex={-1}>
         <Unfiltered context={context} view={view} />
-        {model.counters.length === 0 && view.samples ? <Missing title={view.title}><p>This recording has no samples. Record some with <code>tally record</code>
-          without <code>--no-time</code>; exact calls are under “Callers”.</p></Missing> : <Show context={context} key={place.view} />}
+        {model.counters.length === 0 && view.samples ? <Missing title={view.title}><p>This recording has no samples: <code>tally record</code>
+          without <code>--no-time</code> takes some.</p></Missing> : <Show context={context} key={place.view} />}
       </main>
     </>
   );

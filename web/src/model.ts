@@ -6,7 +6,8 @@ import { type Period, Timeline } from "./timeline";
 /** enum export_kind of src/tool/export/export_frames.h */
 export const Kind = { NAMED: 1, GENERATED: 2, INLINED: 3, NAMELESS: 4, SPECIAL: 5, UNKNOWN: 6, SIGNAL: 7, CUT: 8 };
 /** enum profile_image_kind and PROFILE_AGENT_IMAGE of src/tool/profile/profile.h */
-const KERNEL_IMAGE = 3, AGENT_IMAGE = "[tally-agent]";
+const KERNEL_IMAGE = 3;
+export const AGENT_IMAGE = "[tally-agent]", STUBS_IMAGE = "[tally-stubs]";
 
 export interface Interval {
   share: number;
@@ -33,20 +34,28 @@ export interface FunctionSums {
   list: Int32Array; // functions with any figure
 }
 
+/** What the zoom of a flame graph leaves in view (focusOf of flame.ts). */
+export interface Focus {
+  key: string;
+  fn: number; // of the frame that fills the width
+  inside: Uint8Array; // by branch: do its own figures count?
+}
+
 /** What of the recording is looked at. */
 export interface Part {
   threads: Set<number> | null; // null: all
   period: Period | null; // null: from its start to its end
+  focus: Focus | null; // null: all stacks
 }
 
-export const WHOLE: Part = { threads: null, period: null };
+export const WHOLE: Part = { threads: null, period: null, focus: null };
 
 export function isWhole(part: Part): boolean {
-  return !part.threads && !part.period;
+  return !part.threads && !part.period && !part.focus;
 }
 
-function keyOf({ threads, period }: Part): string {
-  return (threads ? [...threads].join() : "") + (period ? `@${period.from}-${period.to}` : "");
+function keyOf({ threads, period, focus }: Part): string {
+  return (threads ? [...threads].join() : "") + (period ? `@${period.from}-${period.to}` : "") + (focus ? "/" + focus.key : "");
 }
 
 const REMEMBERED = 24;
@@ -176,6 +185,10 @@ export class Model {
     return kind[fn] < Kind.SPECIAL && this.data.images[image[fn]].kind !== KERNEL_IMAGE && this.imageNames[fn] !== AGENT_IMAGE;
   }
 
+  isNameless(fn: number): boolean {
+    return this.data.functions.kind[fn] === Kind.NAMELESS;
+  }
+
   /** "name" of an ELF function before others of that name. -1: there is none. */
   find(name: string, image: string): number {
     let found = -1;
@@ -200,12 +213,13 @@ export class Model {
   }
 
   /** Every figure of a counter in a part: `act` gets its thread, branch, value and samples. */
-  private each(counter: number, { threads, period }: Part,
+  private each(counter: number, { threads, period, focus }: Part,
                act: (thread: number, branch: number, value: number, samples: number) => void): void {
     const timed = period && this.isTimed(counter) ? this.timeline : null, of = timed ?? this.data.cells;
     const branch = timed ? timed.branch : this.cellBranch, n = branch.length;
     for (let i = 0; i < n; i++) {
       if (of.counter[i] !== counter || (threads && !threads.has(of.thread[i]))) continue;
+      if (focus && !focus.inside[branch[i]]) continue;
       if (timed && (timed.step[i] < period!.from || timed.step[i] >= period!.to)) continue;
       act(of.thread[i], branch[i], of.value[i], of.samples[i]);
     }
@@ -274,16 +288,16 @@ export class Model {
   }
 
   /** Threads with anything of this counter, the most first. */
-  threads(counter: number, period: Period | null): { thread: number; value: number; samples: number }[] {
+  threads(counter: number, part: Part): { thread: number; value: number; samples: number }[] {
     const { threads, edges } = this.data;
     const value = new Float64Array(threads.tid.length), samples = new Float64Array(threads.tid.length);
     const calls = new Float64Array(threads.tid.length);
     const peak = this.counter(counter)?.combine === "peak";
-    this.each(counter, { threads: null, period }, (at, _, amount, count) => {
+    this.each(counter, { ...part, threads: null }, (at, _, amount, count) => {
       value[at] = combine(peak, value[at], amount);
       samples[at] += count;
     });
-    for (let i = 0; !period && i < edges.thread.length; i++) calls[edges.thread[i]] += edges.calls[i];
+    for (let i = 0; !part.period && !part.focus && i < edges.thread.length; i++) calls[edges.thread[i]] += edges.calls[i];
     return Array.from(value, (it, thread) => ({ thread, value: it, samples: samples[thread] }))
       .filter((it) => it.value || it.samples || calls[it.thread])
       .sort((a, b) => b.value - a.value || a.thread - b.thread);
@@ -292,6 +306,16 @@ export class Model {
   threadName(thread: number): string {
     const { process, name, tid } = this.data.threads, it = this.data.processes[process[thread]];
     return thread ? `${name[thread] || it?.name || "thread"} ${tid[thread]}` : "not known which";
+  }
+
+  processName(process: number): string {
+    const it = this.data.processes[process];
+    return process && it ? `${it.name || "process"} ${it.pid}${it.origin ? " @" + it.origin : ""}` : "not known which";
+  }
+
+  /** All threads of a process, with or without figures. */
+  threadsOf(process: number): number[] {
+    return this.data.threads.process.flatMap((it, thread) => (thread && it === process ? [thread] : []));
   }
 
   // --- exact calls ---

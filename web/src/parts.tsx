@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import type { Context } from "./context";
-import { linkFunction } from "./context";
+import { linkFunction, quantity } from "./context";
 import { amount, margin, percent, whole } from "./format";
 import { type Interval, isWhole } from "./model";
 
@@ -59,7 +59,31 @@ export function Missing(props: { title: string; children: ComponentChildren }) {
 
 /** Beside sums that are not of all there was; `why` is undefined where they are. */
 export function NotAll(props: { why: string | undefined }) {
-  return props.why === undefined ? null : <p class="quiet">Not all was counted{props.why && ": " + props.why}.</p>;
+  return props.why === undefined ? null : <p class="quiet">Incomplete{props.why && ": " + props.why}.</p>;
+}
+
+/** How functions without a name get one; once where they stand. */
+export function Nameless(props: { context: Context; functions: Iterable<number> }) {
+  const { data, imageNames } = props.context.model, images = new Map<number, number>();
+  for (const fn of props.functions)
+    if (props.context.model.isNameless(fn) && !imageNames[fn].startsWith("[")) images.set(data.functions.image[fn], (images.get(data.functions.image[fn]) ?? 0) + 1);
+  if (!images.size) return null;
+  const count = [...images.values()].reduce((sum, it) => sum + it, 0);
+  const [first, ...others] = [...images].sort((a, b) => b[1] - a[1]).map((it) => data.images[it[0]]);
+  return (
+    <details class="nameless">
+      <summary>{whole(count)} {count === 1 ? "function has" : "functions have"} no name: {first.name}{others.length > 0 && ` and ${others.length} more ${others.length === 1 ? "image" : "images"}`}{" "}
+        {others.length ? "are" : "is"} stripped. How to get names</summary>
+      <p>Names are in the debug symbols of the package that the image is from. Install them and write this page again, the profile need not be recorded
+        again:</p>
+      <ul>
+        <li>Debian: <code>find-dbgsym-packages {first.path || first.name}</code> (package debian-goodies) prints the name; then <code>apt install NAME-dbgsym</code></li>
+        <li>Fedora: <code>dnf debuginfo-install PACKAGE</code>; openSUSE: <code>zypper install PACKAGE-debuginfo</code></li>
+        <li>or let Tally fetch them: <code>tally export --debuginfod</code> asks the servers in <code>$DEBUGINFOD_URLS</code></li>
+        <li>images of your own: keep the file as it was before <code>strip</code>, or link without <code>-s</code></li>
+      </ul>
+    </details>
+  );
 }
 
 /** What tally report says of a function; of a part it was not asked. */
@@ -82,8 +106,8 @@ export function valueOf(context: Context, value: number): string {
   return amount(value, context.unit);
 }
 
-/** The functions with most, as bars. */
-export function Top(props: { context: Context; title: string; total: boolean }) {
+/** The functions with the most, as bars. `where`: what of the recording they are of. */
+export function Top(props: { context: Context; total: boolean; where?: string }) {
   const { context } = props, { functions, model, sums } = context;
   const of = props.total ? functions.total : functions.self;
   const sorted = [...functions.list].filter((fn) => of[fn] > 0).sort((a, b) => of[b] - of[a] || functions.self[b] - functions.self[a]);
@@ -92,7 +116,7 @@ export function Top(props: { context: Context; title: string; total: boolean }) 
   const most = rows.length ? model.interval(context.counter, sums, of[rows[0]]).high : 1;
   return (
     <section>
-      <h2>{props.title}</h2>
+      <h2>Top functions by {props.total ? "total" : "self"} {quantity(context)}{props.where}</h2>
       <ol class="top">
         {rows.map((fn) => {
           const it = model.interval(context.counter, sums, of[fn]);
@@ -119,4 +143,19 @@ export function useWidth(box: { current: HTMLElement | null }): number {
     return () => observer.disconnect();
   }, []);
   return width;
+}
+
+/** Pixels that the window has for an element beside all else that is in the page; at least 300. */
+export function useRoom(box: { current: HTMLElement | null }): number {
+  const [room, set] = useState(300);
+  useLayoutEffect(() => {
+    const measure = () => {
+      const main = document.getElementById("main")?.getBoundingClientRect(), area = box.current?.getBoundingClientRect();
+      if (main && area) set(Math.max(Math.floor(innerHeight - (area.top + scrollY) - (main.bottom - area.bottom)) - 2, 300));
+    };
+    measure();
+    addEventListener("resize", measure);
+    return () => removeEventListener("resize", measure);
+  }, []);
+  return room;
 }

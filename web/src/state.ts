@@ -17,8 +17,8 @@ function write(view: string, options: Record<string, string | undefined>): strin
   return "#/" + view + (query ? "?" + query : "");
 }
 
-/** What stays when another view is chosen. */
-const COMMON = ["counter", "threads", "time", "inlines"];
+/** What stays when another view is chosen: counter, threads, period, search, zoom, function, and how graphs are drawn. */
+const COMMON = ["counter", "threads", "time", "range", "inlines", "q", "z", "mode", "flip", "colour", "fn", "image"];
 
 export function link(place: Place, view: string, more: Record<string, string | undefined> = {}): string {
   const kept = Object.fromEntries(COMMON.map((key) => [key, place.options[key]]));
@@ -49,4 +49,16 @@ export function useWords(place: Place): [string, (words: string) => void] {
   const { q = "" } = place.options, [words, set] = useState(q);
   useEffect(() => set(q), [q]);
   return [words, (next) => { set(next); change(place, { q: next }, true); }];
+}
+
+/** Has a text all the words? */
+export function matches(text: string, words: string): boolean {
+  const low = text.toLowerCase();
+  return words.toLowerCase().split(/\s+/).filter(Boolean).every((it) => low.includes(it));
+}
+
+/** A zoom of a flame graph: functions from its root to the frame that fills the width. */
+export function zoomOf(place: Place): number[] {
+  const { z } = place.options;
+  return z ? z.split(".").map(Number) : [];
 }

@@ -39,6 +39,13 @@ function usePrinting(): boolean {
   return printing;
 }
 
+function sort<Row>(rows: Row[], of: Column<Row>["order"], up: boolean): Row[] {
+  if (!of) return rows;
+  const keyed = rows.map((row, i) => ({ row, key: of(row), i })), sign = up ? 1 : -1;
+  keyed.sort((a, b) => (a.key < b.key ? -sign : a.key > b.key ? sign : a.i - b.i));
+  return keyed.map((it) => it.row);
+}
+
 export function Table<Row>(props: {
   name: string; // for those who cannot see it
   columns: Column<Row>[];
@@ -47,16 +54,13 @@ export function Table<Row>(props: {
   short?: boolean; // as high as its rows, up to a part of the screen
   empty?: string;
   marked?: (row: Row) => boolean;
+  below?: (row: Row) => Row[]; // rows that follow it, in the same order among themselves
 }) {
   const [order, setOrder] = useState({ by: props.by, up: false });
   const column = props.columns.find((it) => it.key === order.by);
   const rows = useMemo(() => {
-    const of = column?.order;
-    if (!of) return props.rows;
-    const keyed = props.rows.map((row, i) => ({ row, key: of(row), i }));
-    const sign = order.up ? 1 : -1;
-    keyed.sort((a, b) => (a.key < b.key ? -sign : a.key > b.key ? sign : a.i - b.i));
-    return keyed.map((it) => it.row);
+    const sorted = (list: Row[]) => sort(list, column?.order, order.up);
+    return props.below ? sorted(props.rows).flatMap((row) => [row, ...sorted(props.below!(row))]) : sorted(props.rows);
   }, [props.rows, order.by, order.up, props.columns]);
   const { scroller, virtual } = useVirtual(rows.length);
   const printing = usePrinting();

@@ -4,7 +4,7 @@ import { type Context, linkNamed } from "../context";
 import type { Descriptor, DescriptorsDocument } from "../data";
 import { amount, whole } from "../format";
 import { Bar, Figure, Missing, NotAll } from "../parts";
-import { change, link, useWords } from "../state";
+import { change, link, matches } from "../state";
 import { type Column, Table } from "../table";
 
 interface Group {
@@ -13,7 +13,7 @@ interface Group {
   opener: DescriptorsDocument["stacks"][number][number] | undefined;
 }
 
-const ORIGINS: Record<string, string> = { before: "open before", inherited: "inherited", unseen: "opened unseen" };
+const ORIGINS: Record<string, string> = { before: "open before", inherited: "inherited", unseen: "opening not seen" };
 
 /** The innermost function that is not of the C library. */
 function opener(stack: DescriptorsDocument["stacks"][number] | undefined) {
@@ -50,13 +50,13 @@ function useColumns(context: Context, fds: DescriptorsDocument, most: number) {
     { key: "kind", title: "kind", left: true, order: (it) => kinds(it.list), cell: (it) => kinds(it.list) },
     { key: "opener", title: "opened by", left: true, wide: true, order: (it) => it.opener?.function ?? "",
       cell: (it) => <a class="name" href={link(place, "descriptors", { stack: String(it.stack) })} title={it.opener?.function}>{it.opener?.function ?? "not known"}</a> },
-    { key: "names", title: "what", left: true, minor: true, order: (it) => names(it.list), cell: (it) => <span class="image" title={names(it.list)}>{names(it.list)}</span> },
+    { key: "names", title: "targets", left: true, minor: true, order: (it) => names(it.list), cell: (it) => <span class="image" title={names(it.list)}>{names(it.list)}</span> },
   ], [place, most]);
   const each = useMemo((): Column<Descriptor>[] => [
     { key: "number", title: "fd", order: (it) => it.number, cell: (it) => String(it.number) },
     { key: "kind", title: "kind", left: true, order: (it) => it.kind ?? "", cell: (it) => it.kind ?? "?" },
     { key: "age", title: "age", order: (it) => it.age_ns ?? -1, cell: (it) => (it.age_ns === undefined ? "" : amount(it.age_ns, "ns")) },
-    { key: "name", title: "what it is", left: true, wide: true, order: (it) => it.name ?? "", cell: (it) => <span class="name" title={it.name ?? ""}>{it.name ?? ""}</span> },
+    { key: "name", title: "target", left: true, wide: true, order: (it) => it.name ?? "", cell: (it) => <span class="name" title={it.name ?? ""}>{it.name ?? ""}</span> },
     { key: "opener", title: "opened by", left: true, minor: true, order: (it) => openerName(fds, it), cell: (it) => <span class="image" title={openerName(fds, it)}>{openerName(fds, it)}</span> },
     { key: "process", title: "process", left: true, minor: true, order: (it) => it.pid, cell: (it) => `${it.process} ${it.pid}` },
   ], [fds]);
@@ -71,7 +71,7 @@ function Stack(props: { context: Context; stack: DescriptorsDocument["stacks"][n
   const { context, stack } = props;
   return (
     <section>
-      <h2>The stack that opened them</h2>
+      <h2>Call stack that opened them</h2>
       <ol class="stack">
         {stack.map((frame, i) => (
           <li key={i}>{frame.function && context.model.find(frame.function, frame.image ?? "") > 0
@@ -84,44 +84,36 @@ function Stack(props: { context: Context; stack: DescriptorsDocument["stacks"][n
 }
 
 export function DescriptorsView(props: { context: Context }) {
-  const { context } = props, { place, fds } = context, [words, type] = useWords(place);
+  const { context } = props, { place, fds } = context, { q = "" } = place.options;
   const all = fds?.descriptors ?? [], groups = useMemo(() => (fds ? groupsOf(fds) : []), [fds]), most = groups[0]?.list.length ?? 0;
   const columns = useColumns(context, fds ?? { descriptors: [], stacks: [], counters: [] }, most);
   const chosen = groups.find((it) => String(it.stack) === place.options.stack), others = place.options.others === "1";
   const pool = useMemo(() => chosen?.list ?? all.filter((it) => others || it.origin === "opened" || it.origin === "unseen"), [all, chosen, others]);
-  const shown = useMemo(() => {
-    const parts = words.toLowerCase().split(/\s+/).filter(Boolean);
-    return pool.filter((it) => {
-      const text = `${it.kind} ${it.name} ${it.process} ${fds ? openerName(fds, it) : ""}`.toLowerCase();
-      return parts.every((part) => text.includes(part));
-    });
-  }, [pool, words]);
+  const shown = useMemo(() => pool.filter((it) => matches(`${it.kind} ${it.name} ${it.process} ${fds ? openerName(fds, it) : ""}`, q)), [pool, q]);
   if (!fds)
-    return <Missing title="Descriptors"><p>Descriptors were not counted. <code>tally record --fds -- COMMAND</code> tells what is left open at the
-      end, what it is, for how long, and which stacks opened it.</p></Missing>;
+    return <Missing title="File descriptors"><p>File descriptors were not recorded. <code>tally record --fds -- COMMAND</code> shows which are left open at
+      exit, what they refer to, their age, and the call stacks that opened them.</p></Missing>;
   const used = fds.counters.find((it) => it.name === "fd.used"), open = all.filter((it) => it.origin === "opened");
   const rest = all.filter((it) => it.origin !== "opened" && it.origin !== "unseen");
   return (
     <div class="view">
-      <h1>Descriptors</h1>
+      <h1>File descriptors</h1>
       <dl class="figures">
-        <Figure title="open at the end" note={kinds(open) || "none"}>{whole(open.length)}</Figure>
-        {used && <Figure title="opened in all" note={<a href={link(place, "flame", { counter: "fd.used" })}>flame graph</a>}>{whole(used.value)}</Figure>}
-        <Figure title="stacks that left some open" note={<a href={link(place, "flame", { counter: "fd.live" })}>flame graph</a>}>{whole(groups.length)}</Figure>
-        {rest.length > 0 && <Figure title="not opened here" note="open before, or inherited">{whole(rest.length)}</Figure>}
+        <Figure title="open at exit" note={kinds(open) || "none"}>{whole(open.length)}</Figure>
+        {used && <Figure title="opened" note={<a href={link(place, "flame", { counter: "fd.used" })}>flame graph</a>}>{whole(used.value)}</Figure>}
+        <Figure title="call stacks that left some open" note={<a href={link(place, "flame", { counter: "fd.live" })}>flame graph</a>}>{whole(groups.length)}</Figure>
+        {rest.length > 0 && <Figure title="inherited" note="or open before the recording">{whole(rest.length)}</Figure>}
       </dl>
       <NotAll why={context.model.data.counters.find((it) => it.name === "fd.live")?.why} />
       {groups.length > 0 && <Table name="Descriptors by stack" columns={columns.groups} rows={groups} by="count" short marked={(it) => it === chosen} />}
       {chosen && <Stack context={context} stack={fds.stacks[chosen.stack] ?? []} />}
-      <h2>{chosen ? "What that stack left open" : "Each of them"}</h2>
+      <h2>{chosen ? "Left open by this call stack" : "All file descriptors"}</h2>
       <div class="bar-of-tools">
-        <input id="search" type="search" placeholder="Search (/)" aria-label="Search descriptors" value={words}
-               onInput={(event) => type(event.currentTarget.value)} />
         <span class="number" role="status">{whole(shown.length)} of {whole(pool.length)}</span>
         <span class="space" />
-        {chosen ? <button type="button" onClick={() => change(place, { stack: "" })}>of all stacks</button>
-          : rest.length > 0 && <label class="check"><input type="checkbox" checked={others} onChange={() => change(place, { others: others ? "" : "1" })} /> also
-            those not opened here</label>}
+        {chosen ? <button type="button" onClick={() => change(place, { stack: "" })}>all call stacks</button>
+          : rest.length > 0 && <label class="check"><input type="checkbox" checked={others} onChange={() => change(place, { others: others ? "" : "1" })} /> include
+            inherited</label>}
       </div>
       <Table name="Descriptors" columns={columns.each} rows={shown} by="age" empty="None." marked={(it) => it.origin === "unseen"} />
     </div>

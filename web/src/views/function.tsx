@@ -1,10 +1,10 @@
 // One function: who calls it and what it calls, by samples and by exact calls.
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import { chosen, type Context, hottest, linkFunction } from "../context";
+import { chosen, type Context, hottest, linkFunction, quantity } from "../context";
 import { amount, margin, percent, whole } from "../format";
 import { Graph } from "../graph";
 import { combine, type Edge } from "../model";
-import { calls, Figure, FunctionLink, Missing, rowOf, Share, valueOf } from "../parts";
+import { calls, Figure, FunctionLink, Missing, Nameless, rowOf, Share, valueOf } from "../parts";
 import { change, link } from "../state";
 import { type Column, Table } from "../table";
 
@@ -63,7 +63,7 @@ function Ways(props: { context: Context; title: string; rows: Neighbour[]; outsi
   return (
     <section>
       <h2>{props.title}</h2>
-      <Table name={props.title} columns={columns} rows={rows} by="value" short empty="None that is known." />
+      <Table name={props.title} columns={columns} rows={rows} by="value" short empty="None known." marked={(row) => !!context.found?.[row.fn]} />
     </section>
   );
 }
@@ -112,7 +112,7 @@ function Drawing(props: { context: Context; fn: number; callers: Neighbour[]; ca
         {right.map((it, i) => <Box key={it.fn} context={context} fn={it.fn} x={x2} y={place(right, i) - HIGH / 2}
                                    text={nameOf(context, it.fn, "not known")} note={note(it)} />)}
         <Box context={context} fn={fn} x={x1} y={mid - HIGH / 2} here text={model.names[fn]}
-             note={percent(functions.total[fn] / (sums.all || 1)) + " in all, " + percent(functions.self[fn] / (sums.all || 1)) + " itself"} />
+             note={percent(functions.total[fn] / (sums.all || 1)) + " total, " + percent(functions.self[fn] / (sums.all || 1)) + " self"} />
       </svg>
     </div>
   );
@@ -120,14 +120,15 @@ function Drawing(props: { context: Context; fn: number; callers: Neighbour[]; ca
 
 export function FunctionView(props: { context: Context }) {
   const { context } = props, { model, sums, functions, counter, place } = context;
-  const wanted = chosen(context), fn = wanted > 0 ? wanted : hottest(context);
+  const wanted = chosen(model, place), fn = wanted > 0 ? wanted : hottest(model, functions, context.part.threads);
   const ways = useMemo(() => (fn > 0 ? neighbours(context, fn) : null), [sums, fn, context.inlines]);
   const edges = useMemo(() => model.edges(context.part.threads), [model, context.part.threads]);
   const zoom = (key: string) => (place.options[key] ? place.options[key].split(".").map(Number) : []);
-  if (fn <= 0 || !ways) return <Missing title="Callers"><p>No function has a figure of this counter in what was chosen.</p></Missing>;
-  const counted = model.callsCounter > 0 && !context.part.period;
+  if (fn <= 0 || !ways) return <Missing title="Callers/callees"><p>No function has a figure of this counter in what is selected.</p></Missing>;
+  const counted = model.callsCounter > 0 && !context.part.period && !context.part.focus;
   const callers = join(ways.callers, edges.filter((it) => it.callee === fn), "caller", counted);
   const callees = join(ways.callees, edges.filter((it) => it.caller === fn), "callee", counted);
+  const named = { fn: model.names[fn], image: model.imageNames[fn] };
   const self = model.interval(counter, sums, functions.self[fn]), total = model.interval(counter, sums, functions.total[fn]);
   const row = rowOf(context, fn), exact = calls(context, fn);
   const annotated = context.annotated.find((it) => it.name === model.names[fn] && it.image === model.imageNames[fn]);
@@ -135,36 +136,37 @@ export function FunctionView(props: { context: Context }) {
   const most = Math.max(...[...callers, ...callees].map((it) => model.interval(counter, sums, it.value).high), 0.001);
   return (
     <div class="view">
-      {place.options.fn !== undefined && wanted <= 0 && <p class="warning">There is no function {place.options.fn} here; this is the hottest.</p>}
+      {place.options.fn !== undefined && wanted <= 0 && <p class="warning">There is no function {place.options.fn} here; this is the hottest function.</p>}
       <h1>{model.names[fn]} <small>{model.imageNames[fn]}</small></h1>
+      <Nameless context={context} functions={[fn]} />
       {model.data.functions.file[fn] && <p class="quiet">{model.data.functions.file[fn]}</p>}
       <dl class="figures">
-        <Figure title="itself" note={valueOf(context, functions.self[fn])}>{percent(self.share)} <small>{self.high > self.low ? margin(self.low, self.high) : ""}</small></Figure>
-        <Figure title="with all it calls" note={valueOf(context, functions.total[fn])}>{percent(total.share)} <small>{total.high > total.low ? margin(total.low, total.high) : ""}</small></Figure>
-        {exact.text && <Figure title="calls" note={row?.calls_complete === false ? "at least: some may have gone uncounted" : row?.recursive_calls ? "entering + recursive" : model.callsSaid}>{exact.text}</Figure>}
-        {row?.ns_per_call && <Figure title="a call takes" note={`between ${amount(row.ns_per_call.low, "ns")} and ${amount(row.ns_per_call.high, "ns")}`}>
+        <Figure title={"self " + quantity(context)} note={valueOf(context, functions.self[fn])}>{percent(self.share)} <small>{self.high > self.low ? margin(self.low, self.high) : ""}</small></Figure>
+        <Figure title={"total " + quantity(context)} note={valueOf(context, functions.total[fn])}>{percent(total.share)} <small>{total.high > total.low ? margin(total.low, total.high) : ""}</small></Figure>
+        {exact.text && <Figure title="calls" note={row?.calls_complete === false ? "lower bound: some may not have been counted" : row?.recursive_calls ? "entering + recursive" : model.callsSaid}>{exact.text}</Figure>}
+        {row?.ns_per_call && <Figure title="time per call" note={`between ${amount(row.ns_per_call.low, "ns")} and ${amount(row.ns_per_call.high, "ns")}`}>
           {amount(row.ns_per_call.value, "ns")}</Figure>}
       </dl>
       <p>
-        {annotated && <><a class="button" href={link(place, "source", { part: annotated.part })}>Source and instructions</a>{" "}</>}
-        <a class="button" href={linkFunction(context, fn, "flame") + "&mode=function"}>Flame graph of it</a>
-        {timed && <>{" "}<a class="button" href={linkFunction(context, fn, "latency")}>How long calls took</a></>}
+        {annotated && <><a class="button" href={link(place, "source", { ...named, part: annotated.part })}>Source and instructions</a>{" "}</>}
+        <a class="button" href={link(place, "flame", { ...named, mode: "function", z: "" })}>Flame graph</a>
+        {timed && <>{" "}<a class="button" href={linkFunction(context, fn, "latency")}>Latency</a></>}
       </p>
       <h2>Call graph</h2>
       <Drawing context={context} fn={fn} callers={callers} callees={callees} />
-      {!model.callsCounter && <p class="quiet">The number of calls was not counted: <code>tally record --calls</code> does that, exactly.</p>}
+      {!model.callsCounter && <p class="quiet">Calls were not counted: <code>tally record --calls</code> counts every call, exactly.</p>}
       <div class="pair">
         <Ways context={context} title="Callers" rows={callers} outside="outside" most={most} />
         <Ways context={context} title="Callees" rows={callees} outside="not known" most={most} />
       </div>
       {functions.total[fn] > 0 && (
         <>
-          <h2>Who calls it</h2>
-          <Graph context={context} direction="up" start={fn} zoom={zoom("zu")} found={null} flip={true} colours="image" height={260}
-                 onZoom={(path) => change(place, { zu: path.join(".") })} label="Who calls it, a flame graph" />
-          <h2>What it calls</h2>
-          <Graph context={context} direction="function" start={fn} zoom={zoom("zd")} found={null} flip={false} colours="image" height={260}
-                 onZoom={(path) => change(place, { zd: path.join(".") })} label="What it calls, a flame graph" />
+          <h2>Callers, flame graph</h2>
+          <Graph context={context} direction="up" start={fn} zoom={zoom("zu")} found={context.found} flip={true} colours="image" height={260}
+                 onZoom={(path) => change(place, { zu: path.join(".") })} label="Flame graph of the callers" />
+          <h2>Callees, flame graph</h2>
+          <Graph context={context} direction="function" start={fn} zoom={zoom("zd")} found={context.found} flip={false} colours="image" height={260}
+                 onZoom={(path) => change(place, { zd: path.join(".") })} label="Flame graph of the callees" />
         </>
       )}
     </div>

@@ -4,7 +4,7 @@ import { type Context, linkFunction, linkNamed } from "../context";
 import type { LatencyBucket, LatencyRow } from "../data";
 import { amount, percent, whole } from "../format";
 import { Figure, Missing, useWidth } from "../parts";
-import { change } from "../state";
+import { change, matches } from "../state";
 import { type Column, Table } from "../table";
 
 const HIGH = 250, TOP = 34, FOOT = 24, LEAST = 9; // of the drawing; pixels of a bar at least
@@ -97,7 +97,7 @@ function Histogram(props: { row: LatencyRow; time: boolean; logarithmic: boolean
   const at = axis(list[0].low, list[list.length - 1].high), room = HIGH - FOOT - TOP;
   return (
     <div class="drawing histogram" ref={box}>
-      <svg width={wide} height={HIGH} role="img" aria-label={`How long calls of ${row.function} took: ${MARKS.map(([key, name]) => `${name} ${amount(row[key], "ns")}`).join(", ")}`}>
+      <svg width={wide} height={HIGH} role="img" aria-label={`Latency of calls to ${row.function}: ${MARKS.map(([key, name]) => `${name} ${amount(row[key], "ns")}`).join(", ")}`}>
         {at.ticks.map((it) => {
           const x = wide * at.x(it);
           return (
@@ -128,47 +128,50 @@ function columnsOf(context: Context, rows: LatencyRow[]): Column<LatencyRow>[] {
     ({ key, title, minor, order: (row) => row[key], cell: (row) => amount(row[key], "ns") });
   return [
     { key: "calls", title: "calls", order: (row) => row.calls, cell: (row) => whole(row.calls) },
-    { ...time("sum_ns", "sum"), hint: "time in all calls, with all they call" },
+    { ...time("sum_ns", "sum"), hint: "time of all calls, including callees" },
     time("min_ns", "min"), time("p50_ns", "p50", false), time("p90_ns", "p90"), time("p99_ns", "p99", false), time("p999_ns", "p99.9"), time("max_ns", "max"),
-    { key: "small", title: "distribution", left: true, minor: true, hint: "logarithmic, one axis for all", cell: (row) => <Small row={row} at={at} /> },
+    { key: "small", title: "distribution", left: true, minor: true, hint: "logarithmic time axis, the same in all rows", cell: (row) => <Small row={row} at={at} /> },
     { key: "name", title: "function", left: true, wide: true, order: (row) => row.function,
       cell: (row) => <a class="name" href={linkNamed(context, row.function, row.image ?? "", "latency")} title={row.function}>{row.function}</a> },
-    { key: "image", title: "file", left: true, minor: true, order: (row) => row.image ?? "", cell: (row) => <span class="image" title={row.image ?? ""}>{row.image}</span> },
+    { key: "image", title: "image", left: true, minor: true, order: (row) => row.image ?? "", cell: (row) => <span class="image" title={row.image ?? ""}>{row.image}</span> },
   ];
 }
 
+const NO_ROWS: LatencyRow[] = [];
+
 export function LatencyView(props: { context: Context }) {
-  const { context } = props, { place, model } = context, { fn, image } = place.options, rows = context.latency?.rows ?? [];
+  const { context } = props, { place, model } = context, { fn, image } = place.options, rows = context.latency?.rows ?? NO_ROWS;
   const columns = useMemo(() => columnsOf(context, rows), [context, rows]);
+  const shown = useMemo(() => (place.options.q ? rows.filter((it) => matches(`${it.function} ${it.image ?? ""}`, place.options.q)) : rows), [rows, place.options.q]);
   if (!rows.length)
-    return <Missing title="Latency"><p>No calls were timed. <code>tally record --function NAME -- COMMAND</code> times every call of the functions of
-      that name, which may have * and ? in it: percentiles, a histogram, and the stacks that called.</p></Missing>;
+    return <Missing title="Latency"><p>No call latencies were recorded. <code>tally record --function NAME -- COMMAND</code> times every call to the functions of
+      that name, which may contain * and ?: percentiles, a histogram, and the call stacks.</p></Missing>;
   const named = rows.filter((it) => it.function === fn && (!image || it.image === image));
   const row = named[0] ?? [...rows].sort((a, b) => b.sum_ns - a.sum_ns)[0], time = place.options.of === "time", logarithmic = place.options.y === "log";
   const known = model.find(row.function, row.image ?? "");
   return (
     <div class="view">
-      {fn !== undefined && !named.length && <p class="warning">Calls of {fn} were not timed; this is the one with most time.</p>}
+      {fn !== undefined && !named.length && <p class="note">Calls to {fn} were not timed; this is the function with the highest sum.</p>}
       <h1><span class="hidden">Latency of </span>{row.function} <small>{row.image}</small></h1>
       <dl class="figures">
-        <Figure title="calls" note={`${amount(row.sum_ns, "ns")} in all`}>{whole(row.calls)}</Figure>
-        <Figure title="half take at most" note={`on average ${amount(row.sum_ns / (row.calls || 1), "ns")}`}>{amount(row.p50_ns, "ns")}</Figure>
-        <Figure title="99 of 100 at most" note={`999 of 1000: ${amount(row.p999_ns, "ns")}`}>{amount(row.p99_ns, "ns")}</Figure>
-        <Figure title="the longest" note={`the shortest ${amount(row.min_ns, "ns")}`}>{amount(row.max_ns, "ns")}</Figure>
+        <Figure title="calls" note={`sum ${amount(row.sum_ns, "ns")}`}>{whole(row.calls)}</Figure>
+        <Figure title="median (p50)" note={`mean ${amount(row.sum_ns / (row.calls || 1), "ns")}`}>{amount(row.p50_ns, "ns")}</Figure>
+        <Figure title="p99" note={`p99.9 ${amount(row.p999_ns, "ns")}`}>{amount(row.p99_ns, "ns")}</Figure>
+        <Figure title="maximum" note={`minimum ${amount(row.min_ns, "ns")}`}>{amount(row.max_ns, "ns")}</Figure>
       </dl>
       <div class="bar-of-tools">
-        <div class="choice" role="group" aria-label="What bars are">
-          <button type="button" aria-pressed={!time} onClick={() => change(place, { of: "" })}>how many calls</button>
-          <button type="button" aria-pressed={time} onClick={() => change(place, { of: "time" })}>how much time</button>
+        <div class="choice" role="group" aria-label="Bars show">
+          <button type="button" aria-pressed={!time} onClick={() => change(place, { of: "" })}>number of calls</button>
+          <button type="button" aria-pressed={time} onClick={() => change(place, { of: "time" })}>time</button>
         </div>
         <label class="check"><input type="checkbox" checked={logarithmic} onChange={() => change(place, { y: logarithmic ? "" : "log" })} /> logarithmic
-          height</label>
+          scale</label>
         <span class="space" />
-        {known > 0 && <a class="button" href={linkFunction(context, known)}>Callers</a>}
+        {known > 0 && <a class="button" href={linkFunction(context, known)}>Callers/callees</a>}
       </div>
       <Histogram row={row} time={time} logarithmic={logarithmic} />
-      <h2>All that were timed</h2>
-      <Table name="Latency by function" columns={columns} rows={rows} by="sum_ns" short marked={(it) => it === row} />
+      <h2>All timed functions</h2>
+      <Table name="Latency by function" columns={columns} rows={shown} by="sum_ns" empty="No function matches." short marked={(it) => it === row} />
     </div>
   );
 }

@@ -1,19 +1,37 @@
 import { type Context } from "../context";
 import { amount, percent, whole } from "../format";
-import { Figure, NotAll, Top, valueOf } from "../parts";
+import { type Model, WHOLE } from "../model";
+import { isOwnImage } from "../palette";
+import { Figure, Nameless, NotAll, Top, valueOf } from "../parts";
 import { link } from "../state";
 
+/** CPU time of Tally inside of the program, of its agent and stubs: what was left out, and what was not. */
+function insideCpu(model: Model): number {
+  const counter = model.data.counters.findIndex((it) => it.name === "time.cpu") + 1;
+  if (!counter) return 0;
+  const { self } = model.functions(counter, WHOLE, false);
+  return model.imageNames.reduce((sum, image, fn) => sum + (isOwnImage(image) ? self[fn] : 0), model.counter(counter).own_value ?? 0);
+}
+
 function cost(context: Context): { text: string; note: string } | null {
-  const { overhead_tool_cpu_ns: own, target_cpu_ns: target } = context.model.data.meta;
-  if (!own || !target || !Number(target)) return null;
-  return { text: percent(Number(own) / Number(target)),
-           note: `${amount(Number(own), "ns")} of CPU for Tally beside ${amount(Number(target), "ns")} of the program` };
+  const { overhead_tool_cpu_ns: tool, target_cpu_ns: target } = context.model.data.meta, inside = insideCpu(context.model);
+  const own = Number(tool) + inside, program = Number(target) - inside;
+  if (!tool || !target || program <= 0) return null;
+  const part = inside ? `, ${amount(inside, "ns")} of it in the target` : "";
+  return { text: percent(own / program), note: `${amount(own, "ns")} of CPU for Tally${part}; ${amount(program, "ns")} for the program` };
+}
+
+/** Samples of the counter in Tally itself, which no view has. */
+function OwnShare(props: { context: Context }) {
+  const { model, counter } = props.context, { own = 0, exact = true } = model.counter(counter) ?? {};
+  if (!own || exact) return null;
+  return <p class="quiet">Tally itself: {percent(own / (own + model.sums(counter, WHOLE).samples))} of all samples, left out.</p>;
 }
 
 /** What was lost, in a word. */
 function lost(context: Context): string {
   const { losses } = context, kinds = losses?.losses.length ?? 0;
-  if (losses && !losses.complete) return "the end";
+  if (losses && !losses.complete) return "the end of the recording";
   return kinds ? `${kinds} ${kinds === 1 ? "kind" : "kinds"}` : losses?.lost ?? "not known";
 }
 
@@ -22,13 +40,13 @@ function Losses(props: { context: Context }) {
   const cut = losses?.losses ?? [];
   return (
     <section>
-      <h2>What was lost</h2>
-      {!complete && <p class="warning">The recording did not come to its end: what came later is missing.</p>}
-      {cut.length === 0 && (losses?.lost === "nothing" ? <p>Nothing: no sample was dropped and every stack is whole.</p>
+      <h2>Losses</h2>
+      {!complete && <p class="warning">The recording did not finish: what came later is missing.</p>}
+      {cut.length === 0 && (losses?.lost === "nothing" ? <p>None: no sample was lost and every stack is complete.</p>
         : <p>Lost: {losses?.lost ?? "not known"}.</p>)}
       {cut.length > 0 && (
         <table class="plain">
-          <thead><tr><th scope="col" class="right">how many</th><th scope="col" class="left">what</th></tr></thead>
+          <thead><tr><th scope="col" class="right">count</th><th scope="col" class="left">loss</th></tr></thead>
           <tbody>
             {cut.map((it) => (
               <tr key={it.name}><td class="right">{whole(it.count)}</td><td class="left">{it.reason}</td></tr>
@@ -36,7 +54,7 @@ function Losses(props: { context: Context }) {
           </tbody>
         </table>
       )}
-      {model.data.meta.engine && <p class="quiet">How the figures were got: {model.data.meta.engine};
+      {model.data.meta.engine && <p class="quiet">Method: {model.data.meta.engine};
         {" "}{model.data.meta.sampling ?? ""}.</p>}
     </section>
   );
@@ -55,8 +73,8 @@ function Coverage(props: { context: Context }) {
     );
   const share = (part: { found: number; counted: number }) => (part.found ? percent(part.counted / part.found) : "–");
   const rows: [string, { found: number; counted: number }][] = [
-    ["calls and jumps to other functions", it.sites], ["of these through a register or memory", it.indirect],
-    ["functions whose every call is counted" + (why === undefined ? "" : ", in what was counted"), it.functions], ["functions called by address", it.taken]];
+    ["calls and jumps to other functions", it.sites], ["of these indirect", it.indirect],
+    ["functions with all calls counted" + (why === undefined ? "" : ", in what was counted"), it.functions], ["functions whose address is taken", it.taken]];
   const left = it.images.flatMap((image) => image.left.map((why) => ({ ...why, image: image.image })))
     .sort((a, b) => b.count - a.count);
   return (
@@ -76,7 +94,7 @@ function Coverage(props: { context: Context }) {
       </table>
       {left.length > 0 && (
         <details>
-          <summary>What was left alone, and why</summary>
+          <summary>Not instrumented, and why</summary>
           <ul class="why">
             {left.map((why) => <li key={why.image + why.code}><b>{whole(why.count)}</b> {why.reason} <span class="quiet">{why.image}</span></li>)}
           </ul>
@@ -98,23 +116,25 @@ export function Overview(props: { context: Context }) {
         {counter && <Figure title={counter.name} note={counter.exact || !counter.counted ? counter.said : `${whole(sums.samples)} samples${meta.rate_hz ? ` at ${meta.rate_hz} Hz` : ""}`}>
           {valueOf(context, sums.all)}</Figure>}
         {meta.duration_ns && <Figure title="duration" note={when}>{amount(Number(meta.duration_ns), "ns")}</Figure>}
-        {counter && !counter.exact && <Figure title="how sure" note="no share is further off, in 95 of 100 cases">
+        {counter && !counter.exact && <Figure title="margin of error" note="of any share, at most, at 95 % confidence">
           ±{(worst * 100).toFixed(1)} points</Figure>}
-        <Figure title="lost" note={meta.engine ?? "how the figures were got is not known"}>{lost(context)}</Figure>
-        {price && <Figure title="what measuring cost" note={price.note}>{price.text}</Figure>}
-        <Figure title="recorded" note={[meta.hostname, meta.machine].filter(Boolean).join(", ")}>
+        <Figure title="losses" note={meta.engine}>{lost(context)}</Figure>
+        {price && <Figure title="cost of measuring" note={price.note}>{price.text}</Figure>}
+        <Figure title="target" note={[meta.hostname, meta.machine].filter(Boolean).join(", ")}>
           {whole(processes)} {processes === 1 ? "process" : "processes"}, {whole(threads)} {threads === 1 ? "thread" : "threads"}</Figure>
         {context.losses?.calls_counted && <Figure title="calls" note={`on ${whole(model.edges(null).length)} edges, ${model.callsSaid}`}>
           {whole(context.losses.calls ?? 0)}</Figure>}
       </dl>
+      <OwnShare context={context} />
       {sums.all > 0 ? (
         <div class="pair">
-          <Top context={context} title="Most of their own" total={false} />
-          <Top context={context} title="Most with all they call" total={true} />
+          <Top context={context} total={false} />
+          <Top context={context} total={true} />
         </div>
-      ) : <p class="warning">There is no figure of this counter in what was chosen.</p>}
-      <p><a class="button" href={link(context.place, "flame")}>Flame graph</a>{" "}
-        <a class="button" href={link(context.place, "functions")}>All functions</a></p>
+      ) : <p class="warning">This counter has no figures in what is selected.</p>}
+      {model.counters.length > 0 && <p><a class="button" href={link(context.place, "flame")}>Flame graph</a>{" "}
+        <a class="button" href={link(context.place, "functions")}>All functions</a></p>}
+      <Nameless context={context} functions={context.functions.list} />
       <div class="pair">
         <Losses context={context} />
         <Coverage context={context} />

@@ -65,7 +65,7 @@ function Lines(props: { it: Annotated }) {
   const { it } = props, rows = useMemo(() => arrange(it), [it]);
   const of = it.function.total.value, all = it.function.total.share ? of / it.function.total.share : 0;
   const most = rows.reduce((deep, row) => Math.max(deep, row.loops), 0), counted = it.lines.some((line) => line.calls);
-  if (!it.lines.length) return <p class="nothing">This function has no lines: it was compiled without -g. Its instructions are there.</p>;
+  if (!it.lines.length) return <p class="nothing">No line information: the function was compiled without -g. The instructions are available.</p>;
   return (
     <div class="code" tabIndex={0} role="region" aria-label="Source">
       <table>
@@ -134,7 +134,7 @@ function Instructions(props: { it: Annotated }) {
           {rows.map((row, i) => {
             if (typeof row === "number")
               return <tr key={"gap" + i} class="inner"><td colSpan={4 + (counted ? 1 : 0) + (lines ? 1 : 0)} class="left">
-                <button type="button" onClick={() => setWhole(true)}>{whole(row)} instructions without a sample near them</button></td></tr>;
+                <button type="button" onClick={() => setWhole(true)}>{whole(row)} instructions without samples</button></td></tr>;
             const where = row.file ? `${base(row.file)}:${row.line}` : "", fresh = where !== last;
             last = where;
             return (
@@ -179,37 +179,43 @@ function Loops(props: { it: Annotated }) {
 
 export function SourceView(props: { context: Context }) {
   const { context } = props, { place, annotated } = context;
-  const here = annotated.find((it) => it.part === place.options.part) ?? annotated[0];
+  const { part: wanted, fn, image } = place.options, named = annotated.find((it) => it.name === fn && (!image || it.image === image));
+  const here = annotated.find((it) => it.part === wanted && (it.name === fn || !fn)) ?? named ?? annotated[0];
   const [document_, setDocument] = useState<{ part: string; it: Annotated } | null>(null);
   useEffect(() => {
-    let wanted = true;
-    if (here) void part<AnnotateDocument>(here.part).then((it) => { if (it && wanted) setDocument({ part: here.part, it: it.annotated }); });
-    return () => { wanted = false; };
+    let current = true;
+    if (here) void part<AnnotateDocument>(here.part).then((it) => { if (it && current) setDocument({ part: here.part, it: it.annotated }); });
+    return () => { current = false; };
   }, [here?.part]);
   if (!here)
-    return <Missing title="Source and instructions"><p>This page has none: it was written with <code>--annotate 0</code>, or no
-      function with a name had a sample. <code>tally export --format html --annotate 20</code> puts in the 20 hottest functions.</p></Missing>;
+    return <Missing title="Source and instructions"><p>This page has no annotated functions: it was written with <code>--annotate 0</code>, or no
+      function with a name had a sample. <code>tally export --format html --annotate 20</code> includes the 20 hottest functions.</p></Missing>;
+  const choose = (part: string) => {
+    const other = annotated.find((one) => one.part === part);
+    return link(place, "source", { fn: other?.name, image: other?.image, part, as: place.options.as });
+  };
   const it = document_ && document_.part === here.part ? document_.it : null;
   const assembly = place.options.as === "asm" || (!!it && !it.lines.length);
   return (
     <div class="view">
       <div class="bar-of-tools">
         <label>Function{" "}
-          <select value={here.part} onChange={(event) => location.assign(link(place, "source", { part: event.currentTarget.value, as: place.options.as }))}>
+          <select value={here.part} onChange={(event) => location.assign(choose(event.currentTarget.value))}>
             {annotated.map((other) => <option key={other.part} value={other.part}>{other.name}</option>)}
           </select>
         </label>
-        <div class="choice" role="group" aria-label="What is shown">
+        <div class="choice" role="group" aria-label="Show">
           <button type="button" aria-pressed={!assembly} disabled={!!it && !it.lines.length} onClick={() => change(place, { as: "" })}>source</button>
           <button type="button" aria-pressed={assembly} onClick={() => change(place, { as: "asm" })}>instructions</button>
         </div>
       </div>
+      {fn && here.name !== fn && <p class="note">{fn} is not among the annotated functions; this is the one with the most self time.</p>}
       <h1>{here.name} <small>{here.image}</small></h1>
       {!it && <p class="quiet">Unpacking …</p>}
       {it && (
         <>
-          <p class="quiet">{percent(it.function.self.share)} of everything itself, {percent(it.function.total.share)} with all it calls; shares
-            below are of the latter. {it.function.file ?? ""}</p>
+          <p class="quiet">Self {percent(it.function.self.share)}, total {percent(it.function.total.share)} of everything; shares below are of the
+            function's total. {it.function.file ?? ""}</p>
           {it.notes.map((note) => <p class="note" key={note}>{note}</p>)}
           {assembly ? <Instructions it={it} key={here.part} /> : <Lines it={it} key={here.part} />}
           <Loops it={it} />

@@ -7,10 +7,11 @@ import { Lanes, moved, type Row, zoomed } from "../lanes";
 import { WHOLE } from "../model";
 import { Missing, Top } from "../parts";
 import { change } from "../state";
+import { textOf } from "./threads";
 import type { Period } from "../timeline";
 
 function rowsOf(context: Context, counter: number): Row[] {
-  const { model } = context, lanes = model.timeline!.lanes(counter), weight = new Map(model.threads(counter, null).map((it) => [it.thread, it.value]));
+  const { model } = context, lanes = model.timeline!.lanes(counter), weight = new Map(model.threads(counter, WHOLE).map((it) => [it.thread, it.value]));
   const rows = lanes.map((lane): Row => ({ lanes: [lane], thread: lane.thread, name: model.threadName(lane.thread) }))
     .sort((a, b) => (weight.get(b.thread) ?? 0) - (weight.get(a.thread) ?? 0) || a.thread - b.thread);
   return rows.length > 1 ? [{ lanes, thread: -1, name: "all threads" }, ...rows] : rows;
@@ -18,12 +19,12 @@ function rowsOf(context: Context, counter: number): Row[] {
 
 function Sentence(props: { context: Context; counter: number; all: number; period: Period | null }) {
   const { context, all, counter, period } = props, { model } = context, timeline = model.timeline!, length = timeline.ns(all);
-  const threads = context.part.threads, part = model.sums(counter, { threads, period }), whole_ = model.sums(counter, { threads, period: null });
+  const { threads, focus } = context.part, part = model.sums(counter, { threads, period, focus }), whole_ = model.sums(counter, { threads, period: null, focus });
   if (!period) return <span class="number long">{amount(length, "ns")}, {whole(whole_.samples)} samples</span>;
   const step = Math.max(timeline.ns(period.to - period.from) / 1000, timeline.stepNs);
   return (
     <span class="number long" role="status">{moment(timeline.ns(period.from), length, step)} – {moment(timeline.ns(period.to), length, step)}:
-      {" "}{amount(timeline.ns(period.to - period.from), "ns")}, {whole(part.samples)} samples, {percent(whole_.all ? part.all / whole_.all : 0)} of everything</span>
+      {" "}{amount(timeline.ns(period.to - period.from), "ns")}, {whole(part.samples)} samples, {percent(whole_.all ? part.all / whole_.all : 0)} of all</span>
   );
 }
 
@@ -32,8 +33,8 @@ export function TimelineView(props: { context: Context }) {
   const counter = timeline ? (timeline.has(context.counter) ? context.counter : Math.min(...timeline.counters)) : 0;
   const rows = useMemo(() => (timeline ? rowsOf(context, counter) : []), [model, counter]);
   if (!timeline)
-    return <Missing title="Timeline"><p>When samples were taken was not kept. <code>tally record --timeline -- COMMAND</code> keeps the time,
-      thread and stack of each, so that threads are seen over time and every view can show one period.</p></Missing>;
+    return <Missing title="Timeline"><p>No timeline was recorded. <code>tally record --timeline -- COMMAND</code> keeps the time, thread and stack
+      of each sample: threads over time, and every view limited to a time range.</p></Missing>;
   const all = Math.max(timeline.steps, Math.ceil(Number(model.data.meta.duration_ns ?? 0) / timeline.stepNs)), { period } = context.part;
   const range = timeline.period(place.options.range, all) ?? { from: 0, to: all }, isAll = range.from === 0 && range.to >= all;
   const show = (next: Period | null) => change(place, { range: timeline.text(next) }, true);
@@ -41,7 +42,7 @@ export function TimelineView(props: { context: Context }) {
   const toggle = (thread: number) => {
     const next = new Set(thread < 0 ? [] : context.part.threads ?? []);
     if (thread >= 0 && !next.delete(thread)) next.add(thread);
-    change(place, { threads: [...next].sort((a, b) => a - b).join(".") });
+    change(place, { threads: textOf(model, next) });
   };
   const known = model.sums(counter, { ...WHOLE, period: { from: 0, to: timeline.steps } }).samples, recorded = model.sums(counter, WHOLE).samples;
   return (
@@ -50,24 +51,24 @@ export function TimelineView(props: { context: Context }) {
       <div class="bar-of-tools">
         <Sentence context={context} counter={counter} all={all} period={period} />
         <span class="space" />
-        <button type="button" disabled={!period} onClick={() => change(place, { time: "" })}>whole time</button>
+        <button type="button" disabled={!period} onClick={() => change(place, { time: "" })}>whole recording</button>
         <div class="choice" role="group" aria-label="Zoom">
           <button type="button" aria-label="zoom out" disabled={isAll} onClick={() => show(zoomed(range, all, middle, 2))}>−</button>
           <button type="button" aria-label="zoom in" onClick={() => show(zoomed(range, all, middle, 0.5))}>+</button>
-          <button type="button" disabled={!period} onClick={() => period && show(moved(period, all, period.from))}>to the period</button>
+          <button type="button" disabled={!period} onClick={() => period && show(moved(period, all, period.from))}>zoom to selection</button>
           <button type="button" disabled={isAll} onClick={() => show(null)}>all</button>
         </div>
       </div>
       <Lanes context={context} rows={rows} counter={counter} range={range} all={all} period={period}
              onPeriod={(next) => change(place, { time: timeline.text(next) })} onRange={show} onThread={toggle} />
-      <Legend context={context} strong />
-      {counter !== context.counter && <p class="note">Times were kept for {model.counter(counter).name}, and these are shown.</p>}
+      <Legend context={context} strong rest={context.found ? "not matched" : ""} />
+      {counter !== context.counter && <p class="note">The timeline is of {model.counter(counter).name}.</p>}
       {known < recorded && <p class="note">{whole(recorded - known)} of {whole(recorded)} samples have no time.</p>}
       {Number(model.data.meta.origins ?? 1) > 1 && <p class="note">Times are since the start of each recording that this profile was merged from.</p>}
       {counter === context.counter && (
         <div class="pair">
-          <Top context={context} title={period ? "Most of their own, in this period" : "Most of their own"} total={false} />
-          <Top context={context} title={period ? "Most with all they call, in this period" : "Most with all they call"} total={true} />
+          <Top context={context} total={false} where={period ? ", in this time range" : ""} />
+          <Top context={context} total={true} where={period ? ", in this time range" : ""} />
         </div>
       )}
     </div>
