@@ -10,8 +10,8 @@
  *
  * What is planned. Calls: every direct one to an entry of a function or to a linkage stub; indirect ones of
  * five bytes or more, shorter ones together with instructions before them that nobody branches to. Jumps:
- * direct ones to what is provably an entry and does not read flags (those of two bytes over an island, or
- * like short calls); indirect ones through a slot that ld.so fills, and others of a function whose switches
+ * direct ones to what is a function (plan_pieces.h) and does not read flags (those of two bytes over an
+ * island, or like short calls); indirect ones through a slot that ld.so fills, and others of a function whose switches
  * are all understood. Hooks: functions whose address is taken. Everything else is counted under a reason
  * (stub_reason.h), once per site or function, as the reason's sentence says.
  *
@@ -33,7 +33,7 @@
 
 #define PLAN_NONE     UINT32_MAX
 #define PLAN_MAGIC    0x4e4c50594c4c4154u /* "TALLYPLN" */
-#define PLAN_VERSION  12
+#define PLAN_VERSION  13
 #define PLAN_REASONS  64         /* numbers of reasons are below */
 #define PLAN_HOOK_MAX 19         /* bytes that a hook moves: four, and one longest instruction */
 #define PLAN_MOST     (1u << 26) /* functions, sites, hooks */

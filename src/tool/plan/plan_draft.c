@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base_search.h"
+#include "plan_pieces.h"
 
 void plan_draft_refuse(struct plan_draft *draft, enum stub_reason reason)
 {
@@ -70,7 +71,7 @@ static void note_function(struct plan_draft *draft, uint32_t index, uint64_t ent
     of->hook = PLAN_NONE;
     of->has_cfi = has_cfi(draft, function->start);
     of->entered = found->taken != 0;
-    if (function->fragment)
+    if (of->piece == PLAN_PIECE_HALF)
         of->facts |= PLAN_FUNCTION_FRAGMENT;
     if ((found->facts & CODE_FACT_LINKAGE) != 0)
         of->facts |= PLAN_FUNCTION_LINKAGE;
@@ -106,6 +107,9 @@ static int note_functions(struct plan_draft *draft, struct base_error *error)
         return base_fail(error, BASE_ENOMEM, "no memory for the plan of a program's calls");
     draft->handles_faults = elf_image_section(draft->image, ".gopclntab", &section) ||
                             elf_image_section(draft->image, ".data.rel.ro.gopclntab", &section);
+    int code = plan_pieces_judge(draft, error);
+    if (code != BASE_OK)
+        return code;
     for (uint32_t i = 0; i < draft->functions->count; i++)
         note_function(draft, i, entry);
     draft->header.reasons[STUB_REASON_ENTRY_UNKNOWN] = draft->survey->taken_nowhere;
@@ -127,6 +131,7 @@ int plan_draft_begin(struct plan_draft *draft, struct plan_draft_basis *basis, c
 void plan_draft_end(struct plan_draft *draft, struct plan_draft_basis *basis)
 {
     free(draft->of);
+    free(draft->within);
     free(draft->sites);
     free(draft->hooks);
     free(draft->ranges);

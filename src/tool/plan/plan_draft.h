@@ -1,7 +1,7 @@
 /* plan_draft.h - a plan while it is being made (inside the module only).
  *
  * Order:
- *   1. functions get their facts;
+ *   1. functions get their facts, and pieces of code are told apart (plan_pieces.h);
  *   2. sites for the first time, to learn which functions are entered by sites that cannot be rewritten;
  *   3. hooks, for those and for functions called by address, because hooks take first bytes and padding;
  *   4. sites for good;
@@ -18,10 +18,18 @@
 
 enum plan_draft_flags { PLAN_FLAGS_UNKNOWN, PLAN_FLAGS_DEAD, PLAN_FLAGS_LIVE };
 
+/* What a piece of code is that has bounds like a function's: plan_pieces.h. */
+enum plan_draft_piece {
+    PLAN_PIECE_FUNCTION,
+    PLAN_PIECE_JUMPED_TO, /* a function by the jumps that lead to it, and nothing else */
+    PLAN_PIECE_HALF       /* of a function */
+};
+
 struct plan_draft_function {
     uint16_t facts;       /* enum plan_function_fact */
     uint8_t reason;       /* the first reason for which a way into it is not counted */
     uint8_t flags;        /* at its start; enum plan_draft_flags */
+    uint8_t piece;        /* enum plan_draft_piece */
     uint8_t hook_length;  /* bytes from its start that a hook moves */
     uint8_t padding_used; /* bytes of the padding behind it that islands and hooks have taken */
     bool has_cfi;
@@ -38,6 +46,7 @@ struct plan_draft {
     size_t range_count;
     bool handles_faults;            /* Go: faults at known addresses are part of the program */
     struct plan_draft_function *of; /* functions->count */
+    bool *within;                   /* of each of the survey's sites: a jump that stays in its function */
     struct plan_site *sites;
     size_t site_count, site_capacity;
     struct plan_hook *hooks;

@@ -13,7 +13,7 @@ static bool needs_hook(const struct plan_draft *draft, uint32_t index)
 {
     const struct plan_draft_function *of = &draft->of[index];
     return ((of->facts & PLAN_FUNCTION_TAKEN) != 0 || (of->unseen && of->flags != PLAN_FLAGS_LIVE)) &&
-           (of->facts & (PLAN_FUNCTION_FRAGMENT | PLAN_FUNCTION_LINKAGE)) == 0;
+           of->piece == PLAN_PIECE_FUNCTION && (of->facts & PLAN_FUNCTION_LINKAGE) == 0;
 }
 
 /* Another name or another function's code among the bytes behind the start. */

@@ -86,6 +86,15 @@ static uint32_t behind_linkage(const struct plan_draft *draft, uint64_t address)
                                                : CODE_NONE;
 }
 
+/* A jump that is a call: to the start of a function (plan_pieces.h), or to another entry of one. */
+static bool is_tail_call(const struct plan_draft *draft, const struct code_site *site)
+{
+    uint32_t to = site->target_function;
+    if (to == CODE_NONE || draft->functions->items[to].start != site->target)
+        return (site->facts & CODE_SITE_FRAGMENT) == 0 && (site->facts & CODE_SITE_PROVEN) != 0;
+    return draft->of[to].piece != PLAN_PIECE_HALF && !draft->within[site - draft->survey->sites];
+}
+
 static enum stub_reason check_direct(struct plan_draft *draft, const struct code_site *site)
 {
     bool jump = site->flow != CODE_CALL;
@@ -108,7 +117,7 @@ static enum stub_reason check_direct(struct plan_draft *draft, const struct code
         return STUB_REASON_NOT_AN_ENTRY;
     if (code_text_at(&draft->survey->text, site->target, &available) == NULL)
         return STUB_REASON_OUTSIDE;
-    if (jump && ((site->facts & CODE_SITE_FRAGMENT) != 0 || (site->facts & CODE_SITE_PROVEN) == 0))
+    if (jump && !is_tail_call(draft, site))
         return STUB_REASON_FRAGMENT;
     return jump && !flags_dead(draft, site) ? STUB_REASON_FLAGS_LIVE : STUB_FINE;
 }
