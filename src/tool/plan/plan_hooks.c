@@ -114,8 +114,7 @@ static void add_hook(struct plan_draft *draft, uint32_t index, const struct plan
     of->hook_length = hook->length;
     if ((draft->survey->items[index].taken & ~CODE_TAKEN_LINKAGE) == CODE_TAKEN_EXPORT && !of->unseen)
         of->facts |= PLAN_FUNCTION_OFFERED;
-    if (taken > function->end)
-        of->padding_used = (uint8_t)(taken - function->end);
+    plan_draft_occupy(draft, function->end, taken);
     draft->hooks[draft->hook_count++] = *hook;
     draft->header.taken += (of->facts & PLAN_FUNCTION_TAKEN) != 0;
     draft->header.hooked += (of->facts & PLAN_FUNCTION_TAKEN) != 0;

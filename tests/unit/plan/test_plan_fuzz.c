@@ -286,6 +286,21 @@ static struct verdict expect_site(const struct program *program, unsigned index,
     }
 }
 
+/* A short jump with nothing movable before it may lead over padding that it reaches. */
+static bool is_over_island(const struct program *program, const struct record *record,
+                           const struct plan_site *site)
+{
+    int64_t distance = (int64_t)(site->island - record->address - record->length);
+    if (record->what != SHORT_TAIL || site->address != record->address)
+        return false;
+    assert_int_equal(site->kind, STUB_JUMP_INDIRECT_SHORT);
+    assert_int_equal(site->length, record->length);
+    assert_in_range(distance + 128, 0, 255);
+    assert_memory_equal(site->island_old, "\xcc\xcc\xcc\xcc\xcc", 5);
+    assert_memory_equal(program->bytes + (site->island - PLAN_ELF_TEXT), site->island_old, 5);
+    return true;
+}
+
 static void compare(const struct program *program, const struct plan *plan, bool named)
 {
     uint32_t site = 0;
@@ -294,8 +309,10 @@ static void compare(const struct program *program, const struct plan *plan, bool
         const struct record *record = &program->records[i];
         struct verdict verdict = expect_site(program, i, named);
         found += record->what >= CALL && record->what <= SHORT_TAIL;
-        if (verdict.kind == 0)
+        if (verdict.kind == 0) {
+            site += site < plan->header->site_count && is_over_island(program, record, &plan->sites[site]);
             continue;
+        }
         assert_true(site < plan->header->site_count);
         const struct plan_site *planned = &plan->sites[site++];
         assert_int_equal(planned->address, verdict.address);
