@@ -87,6 +87,53 @@ def profile_guided(context):
     calls.check(context, calls.counted(context, [program, "3000"]), least=20)
 
 
+def without_cold(context, profile):
+    """No half of a function is called one, and the program computes what it does alone."""
+    cold = profile.rows("select caller, callee from edges where callee like '%.cold%'")
+    context.check(not cold, f"calls of halves: {cold}")
+
+
+def cut(name, compiler, flags):
+    """A function of which the compiler leaves a part to itself: jumps to that are tail calls, as many as the program says."""
+    def run(context):
+        program = build(context, compiler, "calls_part.c", flags)
+        symbols = subprocess.run(["nm", program], stdout=subprocess.PIPE, check=True).stdout.decode()
+        profile = calls.counted(context, [program, "3000"])
+        bare = tally.run(context, [program, "3000"])
+        context.equal(calls.other_lines(profile.output), calls.other_lines(bare.output.decode()), "what the program computes")
+        without_cold(context, profile)
+        if "part_work.part" not in symbols:
+            raise tap.Skip("the compiler cut nothing")
+        calls.check(context, profile, least=6)
+        context.check(profile.rows("select sum(calls) from edges where callee like 'part_work.part%' and kind = 'tail'")[0][0] > 2000, "no tail calls")
+    run.__name__ = "cut_" + name
+    tap.case(run)
+
+
+cut("O2", "gcc", ["-O2"])
+cut("O2_plain", "gcc", ["-O2", "-g0"])
+cut("O3", "gcc", ["-O3"])
+cut("O2_static", "gcc", ["-O2", *STATIC])
+
+
+@tap.case
+def cut_and_profile_guided(context):
+    """The leaf's seldom half is entered by a conditional jump, with a red zone in use; the part may be anything."""
+    flags = ["-O2", "-fprofile-update=atomic", "-fprofile-dir=" + context.directory]
+    first = build(context, "gcc", "calls_part.c", flags + ["-fprofile-generate"], "program")
+    tally.run(context, [first, "500"])
+    program = build(context, "gcc", "calls_part.c", ["-O2", "-fprofile-use", "-fprofile-dir=" + context.directory, "-Wno-missing-profile"], "program")
+    symbols = subprocess.run(["nm", program], stdout=subprocess.PIPE, check=True).stdout.decode()
+    context.note("halves: " + ", ".join(line.split()[-1] for line in symbols.splitlines() if ".cold" in line or ".part" in line))
+    bare = tally.run(context, [program, "5000"])
+    for path in (program, context.path("stripped")):
+        if path != program:
+            subprocess.run(["strip", "-o", path, program], check=True)
+        profile = calls.counted(context, [path, "5000"])
+        context.equal(calls.other_lines(profile.output), calls.other_lines(bare.output.decode()), "what the program computes")
+        without_cold(context, profile)
+
+
 @tap.case
 def stripped(context):
     """No names: the same number of edges with the same calls as with them."""

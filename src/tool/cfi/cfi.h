@@ -49,4 +49,9 @@ struct cfi_range {
 int cfi_ranges(const struct elf_image *image, struct cfi_range **ranges, size_t *count,
                struct base_error *error);
 
+/* Is the frame at each of `count` ascending addresses nothing but the return address, as at a function's
+ * entry (x86-64: CFA = rsp + 8)? What no FDE describes is not. */
+int cfi_bare_frames(const struct elf_image *image, const uint64_t *addresses, size_t count, bool *bare,
+                    struct base_error *error);
+
 #endif

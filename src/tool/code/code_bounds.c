@@ -86,3 +86,8 @@ bool code_function_is_fragment(const char *name)
 {
     return name != NULL && (has_suffix(name, ".cold") || has_suffix(name, ".part"));
 }
+
+bool code_function_is_part(const char *name)
+{
+    return name != NULL && has_suffix(name, ".part") && !has_suffix(name, ".cold");
+}

@@ -43,10 +43,13 @@ int code_bounds_add_symbols(struct code_bounds *bounds, const struct elf_image *
                             struct base_error *error);
 void code_bounds_free(struct code_bounds *bounds);
 
-/* True for names of compilers' pieces, which are reached with whatever is live at that moment: NAME.cold,
- * NAME.cold.1, NAME.part.0. False for clones, which are functions: NAME.isra.0, NAME.constprop.0,
- * NAME.lto_priv.0. */
+/* True for names of compilers' pieces: NAME.cold, NAME.cold.1, NAME.part.0. False for clones, which are
+ * functions: NAME.isra.0, NAME.constprop.0, NAME.lto_priv.0. A name does not decide: GCC's NAME.cold is
+ * reached with whatever is live at that moment, LLVM's NAME.cold.1 is called, and NAME.part is what GCC calls
+ * the rest of a function whose beginning was inlined, a function itself (plan_pieces.h tells them apart). */
 bool code_function_is_fragment(const char *name);
+/* NAME.part.0 alone, of those. */
+bool code_function_is_part(const char *name);
 
 /* A name and the address that bears it. Those at a function's start are its aliases; others lie inside it
  * (labels that are symbols, second entries of hand-written assembly). */

@@ -97,6 +97,8 @@ static size_t filled_leads_to_ours(const struct search *search, const struct str
         return leads_to_ours(search, text, at);
     while (at < text->size && at - start < FILL_MOST && text->bytes[at] == 0x2e)
         at++;
+    if (at < text->size && text->bytes[at] == 0xeb)
+        return leads_to_ours(search, text, at);
     bool filled = at + 1 < text->size && text->bytes[at] == 0x40 && (text->bytes[at + 1] & 0xfe) == 0xe8;
     return filled ? leads_to_ours(search, text, at + 1) : 0;
 }

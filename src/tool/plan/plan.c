@@ -83,10 +83,9 @@ static int plan_unseen(struct plan_draft *draft, struct base_error *error)
     struct plan_header counts = draft->header;
     int code = plan_sites_plan(draft, error);
     draft->header = counts;
-    for (uint32_t i = 0; i < draft->functions->count; i++) {
+    for (uint32_t i = 0; i < draft->functions->count; i++)
         draft->of[i].reason = 0;
-        draft->of[i].padding_used = 0;
-    }
+    plan_draft_vacate(draft);
     return code;
 }
 

@@ -10,9 +10,9 @@
  *
  * What is planned. Calls: every direct one to an entry of a function or to a linkage stub; indirect ones of
  * five bytes or more, shorter ones together with instructions before them that nobody branches to. Jumps:
- * direct ones to what is provably an entry and does not read flags (those of two bytes over an island, or
- * like short calls); indirect ones through a slot that ld.so fills, and others of a function whose switches
- * are all understood. Hooks: functions whose address is taken. Everything else is counted under a reason
+ * direct ones to what is a function (plan_pieces.h) and does not read flags (those of two bytes over an
+ * island, or like short calls); indirect ones through a slot that ld.so fills, and others of a function whose
+ * switches are all understood (short ones like short calls, or over an island). Hooks: functions whose address is taken. Everything else is counted under a reason
  * (stub_reason.h), once per site or function, as the reason's sentence says.
  *
  * A function is *callable* when it is not a fragment and something calls it, jumps to it or has its address;
@@ -33,7 +33,7 @@
 
 #define PLAN_NONE     UINT32_MAX
 #define PLAN_MAGIC    0x4e4c50594c4c4154u /* "TALLYPLN" */
-#define PLAN_VERSION  12
+#define PLAN_VERSION  14
 #define PLAN_REASONS  64         /* numbers of reasons are below */
 #define PLAN_HOOK_MAX 19         /* bytes that a hook moves: four, and one longest instruction */
 #define PLAN_MOST     (1u << 26) /* functions, sites, hooks */
@@ -66,7 +66,7 @@ struct plan_site {
     uint64_t target;  /* of the direct kinds; else 0 */
     /* The word that names the callee at read-out: the linkage stub's, or the operand's; or 0. */
     uint64_t slot;
-    /* Of JUMP_SHORT and BRANCH_SHORT: five bytes of padding, all 0x90 or 0xcc or part of a longer nop; else
+    /* Of JUMP_SHORT, BRANCH_SHORT and JUMP_INDIRECT_SHORT: five bytes of padding, all 0x90 or 0xcc or part of a longer nop; else
      * 0. */
     uint64_t island;
     uint32_t function, callee; /* indices; callee PLAN_NONE: not in this image, or not known */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base_search.h"
+#include "plan_pieces.h"
 
 void plan_draft_refuse(struct plan_draft *draft, enum stub_reason reason)
 {
@@ -70,7 +71,7 @@ static void note_function(struct plan_draft *draft, uint32_t index, uint64_t ent
     of->hook = PLAN_NONE;
     of->has_cfi = has_cfi(draft, function->start);
     of->entered = found->taken != 0;
-    if (function->fragment)
+    if (of->piece == PLAN_PIECE_HALF)
         of->facts |= PLAN_FUNCTION_FRAGMENT;
     if ((found->facts & CODE_FACT_LINKAGE) != 0)
         of->facts |= PLAN_FUNCTION_LINKAGE;
@@ -106,11 +107,141 @@ static int note_functions(struct plan_draft *draft, struct base_error *error)
         return base_fail(error, BASE_ENOMEM, "no memory for the plan of a program's calls");
     draft->handles_faults = elf_image_section(draft->image, ".gopclntab", &section) ||
                             elf_image_section(draft->image, ".data.rel.ro.gopclntab", &section);
+    int code = plan_pieces_judge(draft, error);
+    if (code != BASE_OK)
+        return code;
     for (uint32_t i = 0; i < draft->functions->count; i++)
         note_function(draft, i, entry);
     draft->header.reasons[STUB_REASON_ENTRY_UNKNOWN] = draft->survey->taken_nowhere;
     return BASE_OK;
 }
+
+/* --- padding that is taken --- */
+
+static size_t occupied_bytes(const struct plan_draft *draft)
+{
+    return (size_t)(draft->survey->map_end - draft->survey->map_base) / 8 + 1;
+}
+
+static bool is_occupied(const struct plan_draft *draft, uint64_t address)
+{
+    uint64_t at = address - draft->survey->map_base;
+    return address < draft->survey->map_base || address >= draft->survey->map_end ||
+           (draft->occupied[at / 8] >> at % 8 & 1) != 0;
+}
+
+void plan_draft_occupy(struct plan_draft *draft, uint64_t start, uint64_t end)
+{
+    for (; start < end; start++)
+        if (!is_occupied(draft, start))
+            draft->occupied[(start - draft->survey->map_base) / 8] |=
+                (uint8_t)(1u << (start - draft->survey->map_base) % 8);
+}
+
+void plan_draft_vacate(struct plan_draft *draft)
+{
+    memset(draft->occupied, 0, occupied_bytes(draft));
+}
+
+/* --- islands --- */
+
+struct reach { /* of a two-byte jump */
+    uint64_t low, high;
+};
+
+/* Five bytes in a row of [start, end) that are free and begin within reach; 0: there are none. */
+static uint64_t take_free(struct plan_draft *draft, uint64_t start, uint64_t end, const struct reach *reach)
+{
+    uint64_t at = start > reach->low ? start : reach->low;
+    for (uint64_t free_end = at; free_end < end && at <= reach->high; free_end++) {
+        if (is_occupied(draft, free_end))
+            at = free_end + 1;
+        if (free_end + 1 - at < PLAN_DRAFT_ISLAND)
+            continue;
+        plan_draft_occupy(draft, at, at + PLAN_DRAFT_ISLAND);
+        return at;
+    }
+    return 0;
+}
+
+static uint64_t take_behind(struct plan_draft *draft, uint32_t index, const struct reach *reach)
+{
+    uint64_t end = draft->functions->items[index].end;
+    return end <= reach->high ? take_free(draft, end, end + plan_draft_padding(draft, index), reach) : 0;
+}
+
+static bool decode_at(const struct plan_draft *draft, uint64_t address, struct code_instruction *in)
+{
+    size_t available = 0;
+    const uint8_t *bytes = code_survey_marked(draft->survey, CODE_MAP_START, address)
+                               ? code_text_at(&draft->survey->text, address, &available)
+                               : NULL;
+    return bytes != NULL && code_instruction_decode(bytes, available, address, in);
+}
+
+/* Control does not come back behind it. (What stops may be skipped by a signal handler.) */
+static bool leaves(const struct code_instruction *in)
+{
+    return in->flow == CODE_JUMP || in->flow == CODE_JUMP_INDIRECT || in->flow == CODE_RETURN;
+}
+
+/* Where the padding from `start` on ends. */
+static uint64_t padding_end(const struct plan_draft *draft, uint64_t start, uint64_t end)
+{
+    struct code_instruction in;
+    while (start < end && decode_at(draft, start, &in) && (in.marks & CODE_PADDING) != 0)
+        start += in.length;
+    return start;
+}
+
+/* Is padding [start, end) of a function unused: nothing goes to it, and the label behind it is entered? */
+static bool is_unused(const struct plan_draft *draft, const struct code_function *function, uint64_t start,
+                      uint64_t end)
+{
+    return !code_survey_entered(draft->survey, start - 1, end) &&
+           (end == function->end || code_survey_entered(draft->survey, end - 1, end + 1));
+}
+
+static uint64_t take_inside(struct plan_draft *draft, uint32_t index, const struct reach *reach)
+{
+    enum { LONGEST = 15 };
+    const struct code_function *function = &draft->functions->items[index];
+    const struct code_survey_function *found = &draft->survey->items[index];
+    uint64_t first = function->start + PLAN_HOOK_MAX, island = 0;
+    uint64_t at = reach->low - LONGEST > function->start ? reach->low - LONGEST : function->start;
+    bool left = false; /* by the instruction before */
+    if (found->verdict != CODE_VERDICT_FINE || (found->facts & CODE_FACT_UNRESOLVED) != 0)
+        return 0;
+    while (at < function->end && at <= reach->high && island == 0) {
+        struct code_instruction in;
+        if (!decode_at(draft, at, &in)) {
+            at++;
+            continue;
+        }
+        uint64_t end = padding_end(draft, at, function->end);
+        if (end > at && left && is_unused(draft, function, at, end))
+            island = take_free(draft, at > first ? at : first, end, reach);
+        left = end == at && leaves(&in);
+        at = end > at ? end : at + in.length;
+    }
+    return island;
+}
+
+uint64_t plan_draft_island(struct plan_draft *draft, uint32_t index, uint64_t next, uint32_t before)
+{
+    const struct code_function *functions = draft->functions->items;
+    const struct reach reach = {next - 128, next + 127};
+    uint64_t island = 0;
+    while (index > 0 && functions[index - 1].end + 64 >= reach.low)
+        index--;
+    for (uint32_t i = index; i < before && functions[i].start <= reach.high && island == 0; i++)
+        island = take_behind(draft, i, &reach);
+    for (uint32_t i = index; i < before && functions[i].start <= reach.high && island == 0; i++)
+        island = take_inside(draft, i, &reach);
+    return island;
+}
+
+/* --- beginning and end --- */
 
 int plan_draft_begin(struct plan_draft *draft, struct plan_draft_basis *basis, const struct elf_image *image,
                      const struct code_survey_options *options, struct base_error *error)
@@ -121,12 +252,18 @@ int plan_draft_begin(struct plan_draft *draft, struct plan_draft_basis *basis, c
         code = code_survey_make(image, &basis->functions, options, &basis->survey, error);
     draft->functions = &basis->functions;
     draft->survey = basis->survey;
+    if (code == BASE_OK)
+        draft->occupied = calloc(occupied_bytes(draft), 1);
+    if (code == BASE_OK && draft->occupied == NULL)
+        code = base_fail(error, BASE_ENOMEM, "no memory for the plan of a program's calls");
     return code == BASE_OK ? note_functions(draft, error) : code;
 }
 
 void plan_draft_end(struct plan_draft *draft, struct plan_draft_basis *basis)
 {
     free(draft->of);
+    free(draft->within);
+    free(draft->occupied);
     free(draft->sites);
     free(draft->hooks);
     free(draft->ranges);
@@ -135,22 +272,4 @@ void plan_draft_end(struct plan_draft *draft, struct plan_draft_basis *basis)
     code_functions_free(&basis->functions);
     code_bounds_free(&basis->bounds);
     *basis = (struct plan_draft_basis){0};
-}
-
-uint64_t plan_draft_island(struct plan_draft *draft, uint32_t index, uint64_t next, uint32_t before)
-{
-    uint64_t low = next - 128, high = next + 127;
-    while (index > 0 && draft->functions->items[index - 1].end + 64 >= low)
-        index--;
-    for (; index < before && draft->functions->items[index].end <= high; index++) {
-        struct plan_draft_function *of = &draft->of[index];
-        uint64_t end = draft->functions->items[index].end, at = end + of->padding_used;
-        if (at < low)
-            at = low;
-        if (at > high || at + PLAN_DRAFT_ISLAND > end + plan_draft_padding(draft, index))
-            continue;
-        of->padding_used = (uint8_t)(at + PLAN_DRAFT_ISLAND - end);
-        return at;
-    }
-    return 0;
 }

@@ -13,7 +13,7 @@ static bool needs_hook(const struct plan_draft *draft, uint32_t index)
 {
     const struct plan_draft_function *of = &draft->of[index];
     return ((of->facts & PLAN_FUNCTION_TAKEN) != 0 || (of->unseen && of->flags != PLAN_FLAGS_LIVE)) &&
-           (of->facts & (PLAN_FUNCTION_FRAGMENT | PLAN_FUNCTION_LINKAGE)) == 0;
+           of->piece == PLAN_PIECE_FUNCTION && (of->facts & PLAN_FUNCTION_LINKAGE) == 0;
 }
 
 /* Another name or another function's code among the bytes behind the start. */
@@ -114,8 +114,7 @@ static void add_hook(struct plan_draft *draft, uint32_t index, const struct plan
     of->hook_length = hook->length;
     if ((draft->survey->items[index].taken & ~CODE_TAKEN_LINKAGE) == CODE_TAKEN_EXPORT && !of->unseen)
         of->facts |= PLAN_FUNCTION_OFFERED;
-    if (taken > function->end)
-        of->padding_used = (uint8_t)(taken - function->end);
+    plan_draft_occupy(draft, function->end, taken);
     draft->hooks[draft->hook_count++] = *hook;
     draft->header.taken += (of->facts & PLAN_FUNCTION_TAKEN) != 0;
     draft->header.hooked += (of->facts & PLAN_FUNCTION_TAKEN) != 0;

@@ -56,7 +56,7 @@ static bool are_functions_valid(const struct plan *plan)
 static bool is_site_kind(unsigned kind)
 {
     return (kind >= STUB_CALL && kind < STUB_ENTRY) || kind == STUB_JUMP_GROUP ||
-           kind == STUB_JUMP_GROUP_SHORT;
+           kind == STUB_JUMP_GROUP_SHORT || kind == STUB_JUMP_INDIRECT_SHORT;
 }
 
 static bool are_sites_valid(const struct plan *plan)
@@ -64,7 +64,7 @@ static bool are_sites_valid(const struct plan *plan)
     uint64_t end = 0;
     for (uint32_t i = 0; i < plan->header->site_count; i++) {
         const struct plan_site *site = &plan->sites[i];
-        bool is_short = site->kind == STUB_JUMP_SHORT || site->kind == STUB_BRANCH_SHORT;
+        bool is_short = stub_x86_64_site_has_island((enum stub_kind)site->kind);
         if (!is_site_kind(site->kind) || site->length < (is_short ? 2 : 5) ||
             site->length > STUB_X86_64_SITE_MAX || site->address < end || site->address > UINT64_MAX - 16 ||
             site->function >= plan->header->function_count ||

@@ -86,6 +86,15 @@ static uint32_t behind_linkage(const struct plan_draft *draft, uint64_t address)
                                                : CODE_NONE;
 }
 
+/* A jump that is a call: to the start of a function (plan_pieces.h), or to another entry of one. */
+static bool is_tail_call(const struct plan_draft *draft, const struct code_site *site)
+{
+    uint32_t to = site->target_function;
+    if (to == CODE_NONE || draft->functions->items[to].start != site->target)
+        return (site->facts & CODE_SITE_FRAGMENT) == 0 && (site->facts & CODE_SITE_PROVEN) != 0;
+    return draft->of[to].piece != PLAN_PIECE_HALF && !draft->within[site - draft->survey->sites];
+}
+
 static enum stub_reason check_direct(struct plan_draft *draft, const struct code_site *site)
 {
     bool jump = site->flow != CODE_CALL;
@@ -108,7 +117,7 @@ static enum stub_reason check_direct(struct plan_draft *draft, const struct code
         return STUB_REASON_NOT_AN_ENTRY;
     if (code_text_at(&draft->survey->text, site->target, &available) == NULL)
         return STUB_REASON_OUTSIDE;
-    if (jump && ((site->facts & CODE_SITE_FRAGMENT) != 0 || (site->facts & CODE_SITE_PROVEN) == 0))
+    if (jump && !is_tail_call(draft, site))
         return STUB_REASON_FRAGMENT;
     return jump && !flags_dead(draft, site) ? STUB_REASON_FLAGS_LIVE : STUB_FINE;
 }
@@ -126,6 +135,14 @@ static bool can_be_moved(const struct plan_site *planned, const uint8_t *old)
     stub_x86_64_code_begin(&code, planned->address);
     stub_x86_64_site(&code, &site, &counter);
     return code.refused == STUB_FINE || code.refused == STUB_REASON_OUT_OF_REACH;
+}
+
+/* May it stand before the last instruction of a group? A branch of its own function may before a jump: when it
+ * is taken, nothing has changed. (A call's return address is on the stack already.) */
+static bool fits_in_group(const struct code_function *function, const struct code_instruction *in, bool jump)
+{
+    bool stays = in->target >= function->start && in->target < function->end;
+    return in->flow == CODE_STRAIGHT || (in->flow == CODE_BRANCH && jump && stays);
 }
 
 /* Short calls and jumps: move instructions before them too, as few as suffice. */
@@ -148,8 +165,8 @@ static enum stub_reason plan_group(const struct plan_draft *draft, const struct 
         const uint8_t *bytes =
             previous != 0 ? code_text_at(&draft->survey->text, previous, &available) : NULL;
         if (bytes == NULL || previous < lowest || end - previous > STUB_X86_64_SITE_MAX ||
-            !code_instruction_decode(bytes, available, previous, &in) || in.flow != CODE_STRAIGHT ||
-            previous + in.length != start)
+            !code_instruction_decode(bytes, available, previous, &in) ||
+            !fits_in_group(function, &in, jump) || previous + in.length != start)
             return reason;
         start = previous;
     }
@@ -163,24 +180,54 @@ static enum stub_reason plan_group(const struct plan_draft *draft, const struct 
     return STUB_FINE;
 }
 
+static enum stub_reason check_moved(const struct plan_draft *draft, const struct plan_site *planned)
+{
+    size_t available;
+    const uint8_t *old = code_text_at(&draft->survey->text, planned->address, &available);
+    return can_be_moved(planned, old) ? STUB_FINE : STUB_REASON_IMMOVABLE;
+}
+
+/* False: none is within reach. */
+static bool take_island(struct plan_draft *draft, const struct code_site *site, struct plan_site *planned)
+{
+    size_t available;
+    planned->island = plan_draft_island(draft, site->function, site->address + site->length,
+                                        (uint32_t)draft->functions->count);
+    if (planned->island == 0)
+        return false;
+    memcpy(planned->island_old, code_text_at(&draft->survey->text, planned->island, &available),
+           PLAN_DRAFT_ISLAND);
+    return true;
+}
+
 /* Two bytes reach an island; without one a jump is moved together with instructions before it. A branch
  * cannot be: when it is not taken, execution goes on behind it. */
 static enum stub_reason plan_short(struct plan_draft *draft, const struct code_site *site,
                                    struct plan_site *planned)
 {
-    size_t available;
     planned->kind = site->flow == CODE_JUMP ? STUB_JUMP_SHORT : STUB_BRANCH_SHORT;
-    planned->island = plan_draft_island(draft, site->function, site->address + site->length,
-                                        (uint32_t)draft->functions->count);
-    if (planned->island != 0) {
-        memcpy(planned->island_old, code_text_at(&draft->survey->text, planned->island, &available),
-               PLAN_DRAFT_ISLAND);
+    if (take_island(draft, site, planned))
         return STUB_FINE;
-    }
     bool groups = site->flow == CODE_JUMP && !draft->handles_faults;
     enum stub_reason reason = groups ? plan_group(draft, site, planned) : STUB_REASON_NO_ISLAND;
-    const uint8_t *old = code_text_at(&draft->survey->text, planned->address, &available);
-    return reason == STUB_FINE && !can_be_moved(planned, old) ? STUB_REASON_IMMOVABLE : reason;
+    return reason == STUB_FINE ? check_moved(draft, planned) : reason;
+}
+
+/* The other way round: an indirect jump with instructions before it needs no padding, which is scarce. */
+static enum stub_reason plan_short_indirect(struct plan_draft *draft, const struct code_site *site,
+                                            struct plan_site *planned)
+{
+    struct plan_site alone = *planned;
+    enum stub_reason reason = plan_group(draft, site, planned);
+    if (reason == STUB_FINE)
+        reason = check_moved(draft, planned);
+    if (reason == STUB_FINE || site->flow != CODE_JUMP_INDIRECT)
+        return reason;
+    alone.kind = STUB_JUMP_INDIRECT_SHORT;
+    if (check_moved(draft, &alone) != STUB_FINE || !take_island(draft, site, &alone))
+        return reason;
+    *planned = alone;
+    return STUB_FINE;
 }
 
 static enum stub_reason plan_direct(struct plan_draft *draft, const struct code_site *site,
@@ -217,11 +264,10 @@ static bool is_bound_once(const struct code_survey *survey, uint64_t address)
     return slot && slot->type != R_X86_64_64;
 }
 
-static enum stub_reason plan_indirect(const struct plan_draft *draft, const struct code_site *site,
+static enum stub_reason plan_indirect(struct plan_draft *draft, const struct code_site *site,
                                       struct plan_site *planned)
 {
     enum stub_reason reason = STUB_FINE;
-    size_t available;
     if ((site->facts & CODE_SITE_MCOUNT) != 0)
         return STUB_REASON_PROFILING_HOOK;
     if (draft->handles_faults)
@@ -229,14 +275,11 @@ static enum stub_reason plan_indirect(const struct plan_draft *draft, const stru
     planned->kind = site->flow == CODE_JUMP_INDIRECT ? STUB_JUMP_INDIRECT : STUB_CALL_INDIRECT;
     if (site->flow == CODE_JUMP_INDIRECT)
         reason = check_jump(draft, site);
-    if (reason == STUB_FINE && site->length < 5)
-        reason = plan_group(draft, site, planned);
     if (site->operand == CODE_OPERAND_RIP && is_bound_once(draft->survey, site->target))
         planned->slot = site->target;
     if (reason != STUB_FINE)
         return reason;
-    const uint8_t *old = code_text_at(&draft->survey->text, planned->address, &available);
-    return can_be_moved(planned, old) ? STUB_FINE : STUB_REASON_IMMOVABLE;
+    return site->length < 5 ? plan_short_indirect(draft, site, planned) : check_moved(draft, planned);
 }
 
 static bool is_indirect(const struct code_site *site)

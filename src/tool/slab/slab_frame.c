@@ -328,7 +328,11 @@ static bool island_frame(const struct slab *slab, uint64_t pc, struct slab_frame
     uint32_t site = slab->writes[at].site;
     if (slab->plan->sites[site].island == 0 || slab->plan->sites[site].island + slab->bias != pc)
         return false;
-    *frame = (struct slab_frame){.kind = SLAB_FRAME_ENTRY, .pc = callee_of(slab, site), .own = true};
+    const struct plan_site *planned = &slab->plan->sites[site];
+    *frame =
+        stub_x86_64_site_is_direct((enum stub_kind)planned->kind)
+            ? (struct slab_frame){.kind = SLAB_FRAME_ENTRY, .pc = callee_of(slab, site), .own = true}
+            : (struct slab_frame){.kind = SLAB_FRAME_MOVED, .pc = planned->address + slab->bias, .own = true};
     return true;
 }
 

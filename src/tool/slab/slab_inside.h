@@ -53,9 +53,7 @@ bool slab_begin(struct slab *slab);
 /* Lists writes and pieces, now that stubs and hooks have their places. False: no memory. */
 bool slab_finish(struct slab *slab);
 
-/* slab_site.c: has it a two-byte jump, which needs an island? */
-bool slab_site_is_short(const struct stub_x86_64_request *site);
-/* The bytes that make the site lead to `stub`, and its island's; not STUB_FINE: it cannot. */
+/* slab_site.c: the bytes that make the site lead to `stub`, and its island's; not STUB_FINE: it cannot. */
 enum stub_reason slab_site_redirect(const struct stub_x86_64_request *site, uint64_t stub, uint8_t fresh[16],
                                     uint8_t island[5]);
 

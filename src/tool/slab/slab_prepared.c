@@ -144,6 +144,7 @@ static uint64_t hash_makers(enum stub_form form)
         {STUB_CALL_GROUP, 5, {0x48, 0x89, 0xc7, 0xff, 0xd0}},
         {STUB_JUMP_GROUP, 5, {0x48, 0x89, 0xc7, 0xff, 0xe0}},
         {STUB_JUMP_GROUP_SHORT, 5, {0x48, 0x89, 0xc7, 0xeb, 1}},
+        {STUB_JUMP_INDIRECT_SHORT, 2, {0xff, 0xe0}},
     };
     const struct stub_x86_64_counter counter = {form, ANYWHERE + SPAN, SPAN, STUB_BLOCK_WORDS};
     uint64_t hash = SLAB_PREPARED_VERSION;

@@ -17,17 +17,12 @@ struct stub_x86_64_request slab_site(const struct slab *slab, uint32_t index)
                                         .quiet = quiet};
 }
 
-bool slab_site_is_short(const struct stub_x86_64_request *site)
-{
-    return site->kind == STUB_JUMP_SHORT || site->kind == STUB_BRANCH_SHORT;
-}
-
 /* Can the site be made to lead to `stub`? */
 enum stub_reason slab_site_redirect(const struct stub_x86_64_request *site, uint64_t stub, uint8_t fresh[16],
                                     uint8_t island[5])
 {
     enum stub_reason reason = stub_x86_64_site_bytes(site, stub, fresh);
-    if (reason == STUB_FINE && slab_site_is_short(site))
+    if (reason == STUB_FINE && stub_x86_64_site_has_island(site->kind))
         reason = stub_x86_64_site_island(site->island, stub, island);
     return reason;
 }

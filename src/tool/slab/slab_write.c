@@ -38,7 +38,7 @@ static bool add_site_write(struct slab *slab, uint32_t index)
     slab_site_redirect(&site, slab->stubs[index], write.fresh, island.fresh); /* emit_stub has tried it */
     memcpy(write.old, planned->old, sizeof write.old);
     memcpy(island.old, planned->island_old, sizeof planned->island_old);
-    if (slab_site_is_short(&site) && !slab_write_add(slab, &island))
+    if (stub_x86_64_site_has_island(site.kind) && !slab_write_add(slab, &island))
         return false;
     return is_inside_hook(slab, planned) || slab_write_add(slab, &write);
 }

@@ -12,7 +12,13 @@
 bool stub_x86_64_site_is_jump(enum stub_kind kind)
 {
     return kind == STUB_JUMP || kind == STUB_BRANCH || kind == STUB_JUMP_SHORT || kind == STUB_BRANCH_SHORT ||
-           kind == STUB_JUMP_INDIRECT || kind == STUB_JUMP_GROUP || kind == STUB_JUMP_GROUP_SHORT;
+           kind == STUB_JUMP_INDIRECT || kind == STUB_JUMP_GROUP || kind == STUB_JUMP_GROUP_SHORT ||
+           kind == STUB_JUMP_INDIRECT_SHORT;
+}
+
+bool stub_x86_64_site_has_island(enum stub_kind kind)
+{
+    return kind == STUB_JUMP_SHORT || kind == STUB_BRANCH_SHORT || kind == STUB_JUMP_INDIRECT_SHORT;
 }
 
 bool stub_x86_64_site_is_group(enum stub_kind kind)
@@ -296,6 +302,7 @@ void stub_x86_64_site(struct stub_x86_64_code *code, const struct stub_x86_64_re
     case STUB_JUMP_INDIRECT:
     case STUB_CALL_GROUP:
     case STUB_JUMP_GROUP:
+    case STUB_JUMP_INDIRECT_SHORT:
         put_last(code, site, move_before(code, site), counter);
         break;
     case STUB_JUMP_GROUP_SHORT:
@@ -319,18 +326,22 @@ static enum stub_reason redirect_site(const struct stub_x86_64_request *site, ui
     return STUB_FINE;
 }
 
+/* One instruction as long as what it replaces is made by cs prefixes, which 64-bit mode ignores, and before
+ * 32 bits of displacement a REX without bits. */
 static enum stub_reason redirect_short(const struct stub_x86_64_request *site, uint8_t *fresh)
 {
     int64_t distance = (int64_t)(site->island - (site->address + site->length));
     if (distance < INT8_MIN || distance > INT8_MAX)
         return STUB_REASON_NO_ISLAND;
     memcpy(fresh, site->old, site->length);
+    if (site->kind == STUB_JUMP_INDIRECT_SHORT) {
+        memset(fresh, 0x2e, site->length);
+        fresh[site->length - 2] = 0xeb;
+    }
     fresh[site->length - 1] = (uint8_t)distance;
     return STUB_FINE;
 }
 
-/* One instruction as long as what it replaces: cs prefixes, which 64-bit mode ignores, and a REX without
- * bits. */
 static enum stub_reason redirect_padded(const struct stub_x86_64_request *site, uint64_t stub, uint8_t *fresh)
 {
     uint8_t whole[STUB_X86_64_SITE_MAX];
@@ -356,6 +367,7 @@ enum stub_reason stub_x86_64_site_bytes(const struct stub_x86_64_request *site, 
         return redirect_site(site, stub, fresh);
     case STUB_JUMP_SHORT:
     case STUB_BRANCH_SHORT:
+    case STUB_JUMP_INDIRECT_SHORT:
         return redirect_short(site, fresh);
     default:
         return redirect_padded(site, stub, fresh);

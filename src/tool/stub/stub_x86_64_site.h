@@ -21,9 +21,12 @@
  *   CALL_GROUP      instructions, ff /2     [2e..] [40] e8 d32       instructions; count; jmp operand
  *   JUMP_GROUP      instructions, ff /4     [2e..] [40] e9 d32       instructions; count; jmp operand
  *   JUMP_GROUP_SHORT  instructions, eb d8   [2e..] [40] e9 d32       instructions; count; jmp target
+ *   JUMP_INDIRECT_SHORT  ff /4, below 5 bytes  [2e..] eb to an island  count; jmp operand     island: e9 d32
  *
  * Where a hook may wait at the callee (indirect kinds, linkage stubs), jumps also leave a mark for it and
  * calls remove one, by plain stores (stub_block.h); not in the form LOCK.
+ *
+ * Among a group's instructions before a jump may be branches: taken, they leave the stub and count nothing.
  *
  * Where one callee is known to be called nearly always by an indirect site, its stub may compare first:
  *
@@ -58,6 +61,7 @@ enum stub_kind { /* stored in plans: numbers stay */
                  STUB_JUMP_GROUP = 11,
                  STUB_ENTRY_SHORT = 12,
                  STUB_JUMP_GROUP_SHORT = 13,
+                 STUB_JUMP_INDIRECT_SHORT = 14,
                  STUB_KIND_END
 };
 
@@ -79,9 +83,10 @@ struct stub_x86_64_request {
     uint64_t address;   /* run-time, of the first one */
     const uint8_t *old; /* `length` bytes */
     uint64_t target;    /* of the direct kinds: where the stub goes on, run-time */
-    uint64_t island;    /* of JUMP_SHORT and BRANCH_SHORT: run-time address of five unused bytes */
-    bool by_slot;       /* of the direct kinds: `target` is a linkage stub, and a hook may lie behind it */
-    bool quiet;         /* of the indirect kinds: the callee has no hook, so nobody would take a mark */
+    uint64_t
+        island; /* of JUMP_SHORT, BRANCH_SHORT and JUMP_INDIRECT_SHORT: run-time address of five unused bytes */
+    bool by_slot; /* of the direct kinds: `target` is a linkage stub, and a hook may lie behind it */
+    bool quiet;   /* of the indirect kinds: the callee has no hook, so nobody would take a mark */
 };
 
 /* Appends the site's stub to `code` (begun at the stub's run-time address). Look at code->refused. */
@@ -117,5 +122,7 @@ bool stub_x86_64_site_is_group(enum stub_kind kind);
 bool stub_x86_64_site_is_direct(enum stub_kind kind);
 /* Is it a jump, whose stub must leave the stack alone? */
 bool stub_x86_64_site_is_jump(enum stub_kind kind);
+/* Does it lead to its stub over an island? */
+bool stub_x86_64_site_has_island(enum stub_kind kind);
 
 #endif

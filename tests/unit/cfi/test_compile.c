@@ -284,6 +284,63 @@ static void truncated_sections_give_what_is_whole(void **state)
     }
 }
 
+static void bare_frames_hold_a_return_address_alone(void **state)
+{
+    (void)state;
+    struct builder builder = begin();
+    size_t cie = put_eh_cie(&builder, false);
+    put_eh_fde(&builder, cie, CODE + 0x100, 0x100, 8);
+    put_eh_fde(&builder, cie, CODE + 0x200, 0x100, 16);
+    put_debug_fde(&builder, CODE + 0x200, 0x200, 8); /* its first half is the other section's */
+    struct compiled compiled = finish(&builder, 0);
+    const uint64_t addresses[] = {CODE,         CODE + 0x100, CODE + 0x1ff, CODE + 0x200,
+                                  CODE + 0x2ff, CODE + 0x300, CODE + 0x3ff, CODE + 0x400};
+    static const bool expected[] = {false, true, true, false, false, true, true, false};
+    bool bare[sizeof expected];
+    assert_int_equal(cfi_bare_frames(compiled.image, addresses, 8, bare, NULL), BASE_OK);
+    assert_memory_equal(bare, expected, sizeof expected);
+    assert_int_equal(cfi_bare_frames(compiled.image, addresses, 0, bare, NULL), BASE_OK);
+    drop(&compiled);
+}
+
+/* Beside the rows of a real program: the C library that runs this. */
+static void bare_frames_are_those_of_rows(void **state)
+{
+    (void)state;
+    enum { MOST = 200000, STEP = 7 };
+    struct elf_image *image;
+    struct cfi_range *ranges;
+    size_t range_count, size, count = 0, found = 0;
+    struct unwind_rows rows;
+    void *blob;
+    if (elf_image_open("/lib/x86_64-linux-gnu/libc.so.6", &image, NULL) != BASE_OK)
+        skip();
+    uint64_t *addresses = calloc(MOST, sizeof *addresses);
+    bool *bare = calloc(MOST, sizeof *bare);
+    assert_int_equal(cfi_compile(image, NULL, &blob, &size, NULL, NULL), BASE_OK);
+    assert_true(unwind_rows_open(&rows, blob, size));
+    assert_int_equal(cfi_ranges(image, &ranges, &range_count, NULL), BASE_OK);
+    for (size_t i = 0; i < range_count; i++)
+        for (uint64_t at = ranges[i].start; at < ranges[i].end && count < MOST; at += STEP)
+            addresses[count++] = at;
+    assert_int_equal(cfi_bare_frames(image, addresses, count, bare, NULL), BASE_OK);
+    for (size_t i = 0; i < count; i++) {
+        const struct wire_rule *rule = unwind_rows_find(&rows, addresses[i]);
+        bool expected = rule->cfa_kind == WIRE_CFA_REGISTER && rule->cfa_register == rows.arch->sp &&
+                        rule->cfa_offset == 8 && wire_rule_ra_kind(rule) == WIRE_SAVE_CFA &&
+                        rule->ra_slot == -1;
+        if (bare[i] != expected)
+            fail_msg("at 0x%lx: %d", (unsigned long)addresses[i], bare[i]);
+        found += bare[i];
+    }
+    assert_true(found > 1000 && count - found > 1000);
+    free(addresses);
+    free(bare);
+    free(blob);
+    free(ranges);
+    elf_image_close(image);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +349,8 @@ int main(void)
         cmocka_unit_test(trampolines_are_found_by_mark_and_by_bytes),
         cmocka_unit_test(an_undescribed_entry_point_is_the_end),
         cmocka_unit_test(truncated_sections_give_what_is_whole),
+        cmocka_unit_test(bare_frames_hold_a_return_address_alone),
+        cmocka_unit_test(bare_frames_are_those_of_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,6 +185,12 @@ static void fragments_are_known_by_name(void **state)
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         assert_false(code_function_is_fragment(functions[i]));
     assert_false(code_function_is_fragment(NULL));
+    assert_true(code_function_is_part("f.part.0"));
+    assert_true(code_function_is_part("f.isra.0.part.1"));
+    assert_false(code_function_is_part("f.part.0.cold"));
+    assert_false(code_function_is_part("f.cold"));
+    assert_false(code_function_is_part("f"));
+    assert_false(code_function_is_part(NULL));
 }
 
 /* Random claims: sorted, apart, each non-empty and inside of the code; every name at an address with code

@@ -44,6 +44,8 @@ static void add_frame(const struct plan_elf *elf, struct base_text *out, uint64_
             continue;
         fde[1] = (uint32_t)(out->length + 4);
         fde[2] = (uint32_t)(elf->functions[i].start - (here + 8));
+        if (elf->functions[i].frame != 0)
+            fde[4] = (uint32_t)(0x0e00 | elf->functions[i].frame << 16); /* def_cfa_offset */
         base_text_add_bytes(out, fde, sizeof fde);
     }
     base_text_add_bytes(out, "\0\0\0", 4);

@@ -19,6 +19,7 @@ struct plan_elf {
         const char *name; /* NULL: no symbol */
         uint64_t start, size;
         int has_fde;
+        uint8_t frame; /* bytes on the stack at its start, the return address among them; 0: 8 */
     } functions[PLAN_ELF_MOST];
     unsigned count;
 };

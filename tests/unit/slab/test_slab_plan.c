@@ -156,6 +156,7 @@ static void two_byte_jumps_without_padding_move_others_too(void **state)
         {"55 5d 0f b7 f0 eb f5    ; push; pop; movzx esi, ax; jmp target: as few as do", 0x1096, 5},
         {"89 df 31 f6 eb f6       ; mov edi, ebx; xor esi, esi; jmp target", 0x1094, 6},
         {"48 83 c4 08 5b eb f5    ; add rsp, 8; pop rbx; jmp target", 0x1094, 7},
+        {"90 85 ff 74 02 eb f5 90 c3 ; nop; test edi, edi; je over it; jmp target", 0x1095, 6},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct plan plan;
@@ -182,6 +183,7 @@ static void two_byte_jumps_that_are_left_alone(void **state)
     } cases[] = {
         {"eb fa                      ; jmp target at the start", STUB_REASON_NO_ISLAND},
         {"90 eb f9                   ; too little before it", STUB_REASON_NO_ISLAND},
+        {"e8 00 00 00 00 eb f5       ; call next", STUB_REASON_NO_ISLAND},
         {"48 89 df 74 f7 c3          ; je target: who stays must stay here", STUB_REASON_NO_ISLAND},
         {"74 03 48 89 df eb f5       ; je to the jump", STUB_REASON_BRANCH_INTO},
         {"67 8d 35 00 10 00 00 eb f3 ; lea esi, [eip+0x1000]", STUB_REASON_IMMOVABLE},
@@ -220,6 +222,20 @@ static void indirect_calls_and_jumps(void **state)
          INDIRECT(STUB_JUMP_GROUP, CALLER + 1, 5)},
         {"55 41 ff 54 24 08 c3          ; call [r12+8]: five bytes",
          INDIRECT(STUB_CALL_INDIRECT, CALLER + 1, 5)},
+        {"55 85 ff 75 03 ff 60 18 c3    ; push rbp; test; jne over it; jmp [rax+0x18]",
+         INDIRECT(STUB_JUMP_GROUP, CALLER + 3, 5)},
+        {"55 ff e0                      ; push rbp; jmp rax, over the padding behind `flags`",
+         {.kind = STUB_JUMP_INDIRECT_SHORT,
+          .address = CALLER + 1,
+          .length = 2,
+          .callee = PLAN_NONE,
+          .island = 0x1108}},
+        {"74 03 48 89 df 41 ff e3 c3    ; je to the jump; mov rdi, rbx; jmp r11",
+         {.kind = STUB_JUMP_INDIRECT_SHORT,
+          .address = CALLER + 5,
+          .length = 3,
+          .callee = PLAN_NONE,
+          .island = 0x1108}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_site(cases[i].text, &cases[i].site);
@@ -241,7 +257,7 @@ static void what_is_left_alone(void **state)
         {"e8 7b fe ff 7f c3             ; call far outside", STUB_REASON_OUTSIDE},
         {"e9 fb fe ff ff                ; jmp callee.cold", STUB_REASON_FRAGMENT},
         {"0f 8e fa fe ff ff c3          ; jle callee.cold", STUB_REASON_FRAGMENT},
-        {"e9 3b ff ff ff                ; jmp nobody", STUB_REASON_FRAGMENT},
+        {"0f 84 3a ff ff ff c3          ; je nobody", STUB_REASON_FRAGMENT},
         {"0f 82 7a ff ff ff c3          ; jc flags, which reads carry: inc leaves it alone, setc is fine",
          STUB_FINE},
         {"ff d0 c3                      ; call rax at the start", STUB_REASON_TOO_SHORT},
@@ -250,7 +266,6 @@ static void what_is_left_alone(void **state)
         {"41 57 41 56 ff d0 c3          ; push r15; push r14; call rax", STUB_REASON_IMMOVABLE},
         {"ff 94 24 f0 ff ff ff c3       ; call [rsp-16]", STUB_REASON_IMMOVABLE},
         {"74 03 48 89 df ff d0 c3       ; je to the call", STUB_REASON_BRANCH_INTO},
-        {"55 ff e0                      ; push rbp; jmp rax", STUB_REASON_INDIRECT_SHORT_JUMP},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (cases[i].reason != STUB_FINE)
@@ -496,6 +511,114 @@ static void named_thunks_and_profiling_hooks(void **state)
     }
 }
 
+/* Pieces of code that only jumps lead to: `caller` at 0x1000 jumps to `piece` at 0x1040, and at 0x1080 there is
+ * a function `other`. */
+struct pieces {
+    const char *name, *piece, *caller;
+    uint8_t frame_of_piece, frame_of_caller;
+    enum stub_reason reason; /* why the jump is left alone; or STUB_FINE */
+    const char *other;       /* NULL: returns */
+};
+
+static void judge_piece(const struct pieces *pieces)
+{
+    struct plan_elf elf = {0};
+    struct plan plan;
+    add_function(&elf, "caller", pieces->caller, 1);
+    elf.functions[0].frame = pieces->frame_of_caller;
+    add_function(&elf, pieces->name, pieces->piece, 1);
+    elf.functions[1].frame = pieces->frame_of_piece;
+    add_function(&elf, "other", pieces->other != NULL ? pieces->other : "c3", 1);
+    struct elf_image *image = plan_elf_image(&elf);
+    assert_int_equal(plan_make(image, NULL, &plan, NULL), BASE_OK);
+    bool fine = pieces->reason == STUB_FINE;
+    assert_int_equal(plan.header->reasons[STUB_REASON_FRAGMENT], pieces->reason == STUB_REASON_FRAGMENT);
+    assert_int_equal(plan.header->reasons[STUB_REASON_FLAGS_LIVE], pieces->reason == STUB_REASON_FLAGS_LIVE);
+    assert_int_equal(plan.header->site_count > 0 && plan.sites[0].target == 0x1040, fine);
+    assert_int_equal(plan.functions[1].facts & PLAN_FUNCTION_COVERED, fine ? PLAN_FUNCTION_COVERED : 0);
+    if (pieces->frame_of_caller == 0)
+        assert_int_equal(plan.functions[1].facts & PLAN_FUNCTION_FRAGMENT,
+                         pieces->reason == STUB_REASON_FRAGMENT ? PLAN_FUNCTION_FRAGMENT : 0);
+    assert_int_equal(plan.header->hook_count, 0);
+    plan_free(&plan);
+    elf_image_close(image);
+    plan_elf_free(&elf);
+}
+
+static void halves_of_functions_are_told_from_functions(void **state)
+{
+    (void)state;
+    static const struct pieces cases[] = {
+        /* The rest of a function whose beginning was inlined. */
+        {"f.part.0", "48 89 f8 c3 ; mov rax, rdi", "e9 3b 00 00 00", 0, 0, STUB_FINE, NULL},
+        {"f.part.0", "48 89 f8 c3", "0f 84 3a 00 00 00 c3", 0, 0, STUB_FINE, NULL},
+        {"f.part.0", "48 89 f8 c3", "e9 3b 00 00 00", 0, 16, STUB_REASON_FRAGMENT, NULL},
+        {"f.part.0", "48 89 f8 c3", "e9 3b 00 00 00", 16, 0, STUB_REASON_FRAGMENT, NULL},
+        {"f.part.0", "0f 94 c0 c3 ; sete al", "e9 3b 00 00 00", 0, 0, STUB_REASON_FLAGS_LIVE, NULL},
+        /* Whatever it looks like. */
+        {"f.cold", "48 89 f8 c3", "e9 3b 00 00 00", 0, 0, STUB_REASON_FRAGMENT, NULL},
+        {"f.part.0.cold", "48 89 f8 c3", "e9 3b 00 00 00", 0, 0, STUB_REASON_FRAGMENT, NULL},
+        /* LLVM's: `other` calls it. */
+        {"f.cold.1", "48 89 f8 c3", "e9 3b 00 00 00", 0, 0, STUB_FINE, "e8 bb ff ff ff c3"},
+        {NULL, "48 89 f8 c3", "e9 3b 00 00 00", 0, 0, STUB_FINE, NULL},
+        {NULL, "53 48 89 fb 31 c0 5b c3 ; push rbx; mov; xor eax, eax", "e9 3b 00 00 00", 0, 0, STUB_FINE,
+         NULL},
+        {NULL, "41 54 4c 89 64 24 f8 84 c0 41 5c c3 ; saves r12; test al, al", "e9 3b 00 00 00", 0, 0,
+         STUB_FINE, NULL},
+        /* `js f.cold` of a leaf with a red zone. */
+        {NULL, "48 8b 44 24 f8 c3 ; mov rax, [rsp-8]", "85 ff 0f 88 38 00 00 00 c3", 0, 0,
+         STUB_REASON_FRAGMENT, NULL},
+        {NULL, "48 89 f8 c3", "e9 3b 00 00 00", 16, 0, STUB_REASON_FRAGMENT, NULL},
+        {NULL, "48 89 f8 c3", "e9 3b 00 00 00", 0, 16, STUB_REASON_FRAGMENT, NULL},
+        /* Registers that a function is not given: by value, as an address, to jump to, above the seventh. */
+        {NULL, "48 89 c7 c3 ; mov rdi, rax", "e9 3b 00 00 00", 0, 0, STUB_REASON_FRAGMENT, NULL},
+        {NULL, "49 8b 02 c3 ; mov rax, [r10]", "e9 3b 00 00 00", 0, 0, STUB_REASON_FRAGMENT, NULL},
+        {NULL, "41 ff e3 ; jmp r11", "e9 3b 00 00 00", 0, 0, STUB_REASON_FRAGMENT, NULL},
+        {NULL, "66 41 0f 6f c0 c3 ; movdqa xmm0, xmm8", "e9 3b 00 00 00", 0, 0, STUB_REASON_FRAGMENT, NULL},
+        /* Comes back. */
+        {NULL, "31 c0 e9 be ff ff ff ; xor eax, eax; jmp caller+5", "e9 3b 00 00 00 c3", 0, 0,
+         STUB_REASON_FRAGMENT, NULL},
+        /* Is entered in its middle too. */
+        {NULL, "31 c0 90 c3", "e9 3b 00 00 00", 0, 0, STUB_REASON_FRAGMENT, "31 ff e9 bb ff ff ff"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        judge_piece(&cases[i]);
+}
+
+/* Five bytes of padding between the jump and an aligned label; where the label is not entered, or another
+ * instruction than a jump stands before it, they may be more than that. */
+static void islands_lie_inside_functions(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t island;
+    } cases[] = {
+        {"0f 1f 44 00 00 90 90 90 90 90 90 90 90 90 90 90 90 90 90 85 ff 74 06 c3 0f 1f 44 00 00 eb dd "
+         "; je to the jump; ret; nop",
+         0x10ac},
+        {"0f 1f 44 00 00 90 90 90 90 90 90 90 90 90 90 90 90 90 90 85 ff 74 06 90 0f 1f 44 00 00 eb dd "
+         "; no ret",
+         0},
+        {"0f 1f 44 00 00 90 90 90 90 90 90 90 90 90 90 90 90 90 90 85 ff 74 05 c3 0f 1f 40 00 eb de "
+         "; four bytes",
+         0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct plan plan;
+        plan_of_packed(&plan, cases[i].text);
+        if (cases[i].island == 0) {
+            assert_true(plan.header->site_count == 0 || plan.sites[0].island == 0);
+        } else {
+            assert_int_equal(plan.header->site_count, 1);
+            assert_int_equal(plan.sites[0].kind, STUB_JUMP_SHORT);
+            assert_int_equal(plan.sites[0].island, cases[i].island);
+            assert_memory_equal(plan.sites[0].island_old, "\x0f\x1f\x44\x00\x00", 5);
+        }
+        plan_free(&plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -514,6 +637,8 @@ int main(void)
         cmocka_unit_test(unseen_ways_get_a_hook),
         cmocka_unit_test(functions_left_alone),
         cmocka_unit_test(named_thunks_and_profiling_hooks),
+        cmocka_unit_test(halves_of_functions_are_told_from_functions),
+        cmocka_unit_test(islands_lie_inside_functions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,8 +22,12 @@ static void expect_at(enum stub_kind kind, const char *old, uint64_t target, con
     const char *stubs[] = {expected->plain, expected->thread, expected->lock};
     uint8_t bytes[16], fresh[STUB_X86_64_SITE_MAX];
     size_t length = stub_bytes_read(old, bytes, sizeof bytes);
-    struct stub_x86_64_request site = {
-        .kind = kind, .length = (uint8_t)length, .address = SITE, .old = bytes, .target = target};
+    struct stub_x86_64_request site = {.kind = kind,
+                                       .length = (uint8_t)length,
+                                       .address = SITE,
+                                       .old = bytes,
+                                       .target = target,
+                                       .island = 0x1012};
     for (int form = STUB_PLAIN; form <= STUB_LOCK; form++) {
         struct stub_x86_64_counter counter = {form, 0x50000, 0x20000000, 100};
         struct stub_x86_64_code code;
@@ -360,6 +364,67 @@ static void two_byte_jumps_go_over_an_island(void **state)
     assert_int_equal(stub_x86_64_site_island(0xf82, 0xf87 + 0x80000000, island), STUB_REASON_OUT_OF_REACH);
 }
 
+/* Whatever it names, it is as long as before. */
+static void short_indirect_jumps_go_over_an_island(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *old, *fresh;
+    } cases[] = {
+        {"ff e0 ; jmp rax", "eb 7f ; jmp 0x1081"},
+        {"41 ff e3 ; jmp r11", "2e eb 7e"},
+        {"ff 60 18 ; jmp [rax+0x18]", "2e eb 7e"},
+        {"41 ff 62 08 ; jmp [r10+8]", "2e 2e eb 7d"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t old[STUB_X86_64_SITE_MAX], fresh[STUB_X86_64_SITE_MAX];
+        struct stub_x86_64_request site = {.kind = STUB_JUMP_INDIRECT_SHORT,
+                                           .length = (uint8_t)stub_bytes_read(cases[i].old, old, sizeof old),
+                                           .address = SITE,
+                                           .old = old,
+                                           .island = 0x1081};
+        assert_int_equal(stub_x86_64_site_bytes(&site, STUB, fresh), STUB_FINE);
+        stub_bytes_are(fresh, site.length, cases[i].fresh);
+        site.island = SITE + site.length - 129u;
+        assert_int_equal(stub_x86_64_site_bytes(&site, STUB, fresh), STUB_REASON_NO_ISLAND);
+    }
+    static const struct expected alone = {
+        .plain = "48 ff 05 19 03 01 00        ; inc qword [rip+0x10319]\n"
+                 "48 89 25 02 00 01 00        ; mov [0x50010], rsp\n"
+                 "48 c7 05 ff ff 00 00 9b ff ff ff ; mov qword [0x50018], ~100\n"
+                 "ff e0                       ; jmp rax\n",
+        .thread = COUNT_THREAD_JUMP MARK_THREAD "ff e0 ; jmp rax\n",
+        .lock = "f0 48 ff 05 18 03 01 00     ; lock inc qword [rip+0x10318]\n"
+                "ff e0                       ; jmp rax\n",
+        .site = "eb 10                       ; jmp 0x1012\n",
+    };
+    expect_at(STUB_JUMP_INDIRECT_SHORT, "ff e0 ; jmp rax", 0, &alone);
+}
+
+/* A branch leaves the group before anything is counted. */
+static void branches_move_with_a_jump(void **state)
+{
+    (void)state;
+    static const struct expected grouped = {
+        .plain = "85 ff                       ; test edi, edi\n"
+                 "0f 84 00 10 fc ff           ; je 0x1008\n"
+                 "48 ff 05 11 03 01 00        ; inc qword [rip+0x10311]\n"
+                 "48 89 25 fa ff 00 00        ; mov [0x50010], rsp\n"
+                 "48 c7 05 f7 ff 00 00 9b ff ff ff ; mov qword [0x50018], ~100\n"
+                 "ff e0                       ; jmp rax\n",
+        .thread = "85 ff 0f 84 00 10 fc ff\n" COUNT_THREAD_JUMP MARK_THREAD "ff e0 ; jmp rax\n",
+        .lock = "85 ff 0f 84 00 10 fc ff\n"
+                "f0 48 ff 05 10 03 01 00     ; lock inc qword [rip+0x10310]\n"
+                "ff e0                       ; jmp rax\n",
+        .site = "40 e9 fa ef 03 00           ; jmp 0x40000\n",
+    };
+    expect_at(STUB_JUMP_GROUP,
+              "85 ff       ; test edi, edi\n"
+              "74 04       ; je 0x1008\n"
+              "ff e0       ; jmp rax",
+              0, &grouped);
+}
+
 /* A displacement is good from -2^31 to 2^31 - 1, counted from the end of its instruction. */
 static void reach_ends_at_two_gigabytes(void **state)
 {
@@ -558,6 +623,8 @@ int main(void)
         cmocka_unit_test(linkage_stubs_may_lead_to_a_hook),
         cmocka_unit_test(quiet_jumps_leave_no_mark),
         cmocka_unit_test(two_byte_jumps_go_over_an_island),
+        cmocka_unit_test(short_indirect_jumps_go_over_an_island),
+        cmocka_unit_test(branches_move_with_a_jump),
         cmocka_unit_test(reach_ends_at_two_gigabytes),
         cmocka_unit_test(guesses_of_registers_are_compared_as_they_are),
         cmocka_unit_test(guesses_of_jumps_leave_no_mark),
