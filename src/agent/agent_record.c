@@ -48,18 +48,10 @@ static uint64_t *record_places(void)
     return agent_part(WIRE_AGENT_PLACES_AT);
 }
 
-/* Records that may be looked at. */
-static uint64_t mapped_records(void)
-{
-    return __atomic_load_n(&agent_parameters.mapped[WIRE_AGENT_PART_THREADS], __ATOMIC_ACQUIRE) /
-           WIRE_AGENT_THREAD_BYTES;
-}
-
-/* The record of a word of `places` if it is of that thread pointer, complete or not; else NULL. A word may be
- * of a region with more records than this process has mapped: then it is of none. */
+/* The record of a word of `places` if it is of that thread pointer, complete or not; else NULL. */
 static struct agent_thread *record_at(uint64_t word, uint64_t key)
 {
-    if (word >> 16 != key || (word & UINT16_MAX) >= mapped_records())
+    if (word >> 16 != key || (word & UINT16_MAX) >= agent_thread_mapped())
         return NULL;
     struct agent_thread *thread = agent_thread_at(word & UINT16_MAX);
     uint64_t there = __atomic_load_n(&thread->shared.key, __ATOMIC_SEQ_CST);
@@ -183,7 +175,7 @@ static bool take_record_over(struct agent_thread *thread, uint32_t number, uint6
 static struct agent_thread *take_used_record(uint64_t key, uint32_t *number)
 {
     uint64_t made = __atomic_load_n(&agent_process()->thread_count, __ATOMIC_RELAXED);
-    uint64_t mapped = mapped_records();
+    uint64_t mapped = agent_thread_mapped();
     uint32_t count = (uint32_t)(made < mapped ? made : mapped);
     for (uint32_t i = 0; i < LOOKS && i < count; i++) {
         *number = __atomic_fetch_add(&agent_parameters.looked, 1, __ATOMIC_RELAXED) % count;

@@ -10,6 +10,7 @@
  * have their nodes already. The rest is looked up in the thread's small cache and then in the index. */
 #include "agent_stack.h"
 
+#include "agent_cell.h"
 #include "agent_module.h"
 #include "agent_node.h"
 #include "agent_process.h"
@@ -192,8 +193,26 @@ static bool is_worth_searching(struct agent_searches *searches)
     return true;
 }
 
-uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame *frame,
-                          enum wire_agent_collector collector)
+/* Who asks: for the stack's node, or for its cell, which is then kept in the place of the node. */
+enum wanted { WANTED_NODE, WANTED_CELL };
+
+/* `keep`: it is to be known the next time. */
+static __attribute__((noinline)) uint32_t walk_unknown(struct agent_thread *thread,
+                                                       const struct agent_frame *frame,
+                                                       struct unwind_known_start *start, enum wanted wanted,
+                                                       bool keep)
+{
+    uint32_t node = node_by_walk(thread, frame, start->root);
+    uint32_t value = wanted == WANTED_CELL ? agent_cell_of(node, thread->group) : node;
+    start->generation = thread->generation;
+    if (keep && value != 0 && thread->nodes_root == start->root)
+        unwind_known_insert(&thread->known, start, &thread->trail, arch_host()->code_mask, value);
+    return value;
+}
+
+/* A collector always wants the same: what is kept is of its root. */
+static inline uint32_t value_of_stack(struct agent_thread *thread, const struct agent_frame *frame,
+                                      enum wire_agent_collector collector, enum wanted wanted)
 {
     struct unwind_known_start start = {
         .pc = agent_return_real(frame->return_address),
@@ -204,19 +223,26 @@ uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame 
     };
     forget_unmapped(thread);
     bool search = is_worth_searching(&thread->searches);
-    uint32_t node = 0;
+    uint32_t value = 0;
     if (search && start.sp - thread->readable_start < thread->readable_end - thread->readable_start)
-        node = unwind_known_find(&thread->known, &start, thread->readable_end);
-    thread->is_known = node != 0;
-    if (node != 0) {
-        thread->searches.found++;
-        return node;
-    }
-    node = node_by_walk(thread, frame, start.root);
-    start.generation = thread->generation;
-    if (search && thread->nodes_root == start.root)
-        unwind_known_insert(&thread->known, &start, &thread->trail, arch_host()->code_mask, node);
-    return node;
+        value = unwind_known_find(&thread->known, &start, thread->readable_end);
+    thread->is_known = value != 0;
+    if (value == 0)
+        return walk_unknown(thread, frame, &start, wanted, search);
+    thread->searches.found++;
+    return value;
+}
+
+uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame *frame,
+                          enum wire_agent_collector collector)
+{
+    return value_of_stack(thread, frame, collector, WANTED_NODE);
+}
+
+uint32_t agent_stack_cell(struct agent_thread *thread, const struct agent_frame *frame,
+                          enum wire_agent_collector collector)
+{
+    return value_of_stack(thread, frame, collector, WANTED_CELL);
 }
 
 /* --- what a signal interrupted: no call, so that every register counts and the innermost address is no

@@ -191,21 +191,6 @@ static bool was_left(const struct agent_thread *thread, uint64_t sp)
     return sp >= thread->shared.entered_sp && sp < thread->readable_end;
 }
 
-void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp, enum wire_agent_inside how)
-{
-    /* A handler that comes between the two stores may enter, leave, and so leave its own words behind: both
-     * are written until both stand. */
-    do {
-        __atomic_store_n(&thread->shared.entered_sp, sp, __ATOMIC_RELAXED);
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        __atomic_store_n(&thread->shared.inside, how, __ATOMIC_RELAXED);
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    } while (__builtin_expect(__atomic_load_n(&thread->shared.entered_sp, __ATOMIC_RELAXED) != sp ||
-                                  __atomic_load_n(&thread->shared.inside, __ATOMIC_RELAXED) != how,
-                              0));
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-}
-
 /* Wrappers that end before the function itself begins. */
 static enum wire_agent_inside inside_of(uint64_t entry)
 {
@@ -239,7 +224,8 @@ static bool lose_entry(const struct agent_thread *thread, const struct agent_fra
     return found == AGENT_BENEATH_NOTHING;
 }
 
-struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
+/* Whatever else may be than what agent_thread_enter knows. */
+struct agent_thread *agent_thread_enter_any(const struct agent_frame *frame)
 {
     if (!agent_process_is_counted())
         return NULL;

@@ -157,21 +157,38 @@ static inline struct agent_thread *agent_thread_at(uint64_t number)
     return (struct agent_thread *)(agent_parameters.threads +
                                    number % WIRE_AGENT_THREADS * WIRE_AGENT_THREAD_BYTES);
 }
+/* How many records may be looked at. A word of the places may be of a region with more of them than this
+ * process has mapped. */
+static inline uint64_t agent_thread_mapped(void)
+{
+    return __atomic_load_n(&agent_parameters.mapped[WIRE_AGENT_PART_THREADS], __ATOMIC_ACQUIRE) /
+           WIRE_AGENT_THREAD_BYTES;
+}
 static inline uint32_t agent_thread_number(const struct agent_thread *thread)
 {
     return (uint32_t)(((uint64_t)thread - agent_parameters.threads) / WIRE_AGENT_THREAD_BYTES);
 }
 
-/* The thread's record when this is its outermost entry; NULL: the event is not counted, no leave is due. */
-struct agent_thread *agent_thread_enter(const struct agent_frame *frame);
 /* At a return to `sp`: the thread's record if it has one and is not inside. */
 struct agent_thread *agent_thread_come_back(uint64_t thread_pointer, uint64_t sp);
 /* For a handler that interrupted the thread where its stack pointer was `sp`: the same, made if need be,
  * unless a hook is inside there. */
 struct agent_thread *agent_thread_interrupt(uint64_t thread_pointer, uint64_t sp);
-/* An entry at sp is inside from now on. A handler that comes before both are written may enter itself, and
- * leaves its own behind; one that comes later does not. */
-void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp, enum wire_agent_inside how);
+/* An entry at sp is inside from now on. A handler that comes before both are written may enter, leave, and so
+ * leave its own words behind: both are written until both stand. One that comes later does not enter. */
+static inline void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp,
+                                          enum wire_agent_inside how)
+{
+    do {
+        __atomic_store_n(&thread->shared.entered_sp, sp, __ATOMIC_RELAXED);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        __atomic_store_n(&thread->shared.inside, how, __ATOMIC_RELAXED);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    } while (__builtin_expect(__atomic_load_n(&thread->shared.entered_sp, __ATOMIC_RELAXED) != sp ||
+                                  __atomic_load_n(&thread->shared.inside, __ATOMIC_RELAXED) != how,
+                              0));
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
 static inline void agent_thread_leave(struct agent_thread *thread)
 {
     __atomic_store_n(&thread->shared.inside, WIRE_AGENT_OUTSIDE, __ATOMIC_RELEASE);
@@ -193,10 +210,21 @@ static inline struct agent_thread *agent_thread_quick(uint64_t thread_pointer)
         return NULL; /* since a moment ago, perhaps: a child that its first hook found to have no region */
     const uint64_t *places = (const uint64_t *)(process + WIRE_AGENT_PLACES_AT);
     uint64_t word = __atomic_load_n(&places[agent_thread_home(thread_pointer)], __ATOMIC_RELAXED);
-    if (__builtin_expect(word >> 16 != thread_pointer, 0))
+    if (__builtin_expect(word >> 16 != thread_pointer || (word & UINT16_MAX) >= agent_thread_mapped(), 0))
         return NULL;
     struct agent_thread *thread = agent_thread_at(word & UINT16_MAX);
     return __builtin_expect(thread->shared.key == thread_pointer, 1) ? thread : NULL;
+}
+/* The thread's record when this is its outermost entry; NULL: the event is not counted, no leave is due. */
+struct agent_thread *agent_thread_enter_any(const struct agent_frame *frame);
+/* The same for a wrapper that is inside in the usual way: quick where nothing is unusual. */
+static inline struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
+{
+    struct agent_thread *thread = frame->thread != 0 ? agent_thread_quick(frame->thread) : NULL;
+    if (__builtin_expect(thread == NULL || thread->shared.inside != WIRE_AGENT_OUTSIDE, 0))
+        return agent_thread_enter_any(frame);
+    agent_thread_go_inside(thread, (uint64_t)(&frame->return_address + 1), WIRE_AGENT_INSIDE);
+    return thread;
 }
 /* The thread's record, claimed if need be, whoever is inside; NULL: there is none left. */
 struct agent_thread *agent_thread_of(uint64_t thread_pointer);

@@ -196,7 +196,7 @@ static uint64_t await_descriptor(struct agent_thread *thread, const struct agent
     const struct wire_agent_pending call = {
         .start = __atomic_load_n(&agent_process()->descriptor_events, __ATOMIC_RELAXED),
         .inner = saved_argument(frame, result_argument(how)),
-        .cell = agent_cell_of(agent_stack_node(thread, frame, WIRE_AGENT_FDS), thread->group),
+        .cell = agent_stack_cell(thread, frame, WIRE_AGENT_FDS),
         .how = how};
     if (call.cell != 0)
         block = agent_call_await(thread, frame, &call, &seen);

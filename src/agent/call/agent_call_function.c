@@ -87,7 +87,7 @@ uint64_t agent_wrap_function(const struct agent_frame *frame)
         agent_lose(WIRE_AGENT_LOSS_NO_RECORD);
         return 0;
     }
-    struct agent_thread *thread = agent_thread_enter(frame);
+    struct agent_thread *thread = agent_thread_enter_any(frame);
     if (thread == NULL)
         return 0;
     uint64_t block = agent_call_rest_takes(thread) ? 0 : begin_call(thread, frame);

@@ -98,7 +98,7 @@ uint64_t agent_wrap_unwind(const struct agent_frame *frame)
     bool running = agent_process()->state == WIRE_AGENT_RUNNING;
     if (running && !caller_unwinds(frame))
         return 0;
-    struct agent_thread *thread = running ? agent_thread_enter(frame) : NULL;
+    struct agent_thread *thread = running ? agent_thread_enter_any(frame) : NULL;
     bool inside = thread == NULL;
     if (inside && running)
         thread = agent_thread_quick(frame->thread);

@@ -116,20 +116,26 @@ static uint64_t whole_count(uint64_t count, uint64_t address)
     return (count + ((address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48)) / WIRE_AGENT_SCALE;
 }
 
-/* What a block that has a place stands for. */
-static struct agent_amount amount_of(struct agent_thread *thread, struct agent_heap_block block,
-                                     uint64_t address)
+static __attribute__((noinline)) struct agent_amount
+amount_of_sample(struct agent_thread *thread, struct agent_heap_block block, uint64_t address, uint64_t mean)
 {
-    uint64_t mean = agent_control()->sample_bytes;
-    if (__builtin_expect(mean != 0, 0))
+    if (mean != 0)
         return agent_heap_sample_amount(thread, block.size, mean);
-    if (__builtin_expect(block.level == 0, 1))
-        return (struct agent_amount){block.size, 1, block.size, 0};
     struct agent_amount amount =
         agent_heap_sample_amount(thread, block.size, wire_agent_level_bytes(block.level));
     amount.count = whole_count(amount.count, address);
     amount.variance <<= 4 * (block.level - 1); /* in units of level 1 */
     return amount;
+}
+
+/* What a block that has a place stands for. */
+static inline struct agent_amount amount_of(struct agent_thread *thread, struct agent_heap_block block,
+                                            uint64_t address)
+{
+    uint64_t mean = agent_control()->sample_bytes;
+    if (__builtin_expect(mean != 0 || block.level != 0, 0))
+        return amount_of_sample(thread, block, address, mean);
+    return (struct agent_amount){block.size, 1, block.size, 0};
 }
 
 /* The tables are full: most blocks only pass, and samples stand for them. Whether a block is a sample is
@@ -138,7 +144,7 @@ static void count_allocation_past_ceiling(struct agent_thread *thread, uint64_t 
                                           struct agent_heap_block block)
 {
     bool hit = agent_heap_sample_hits(thread, block.size, wire_agent_level_bytes(block.level));
-    if (!hit || !agent_heap_block_insert(address, block)) {
+    if (!hit || !agent_heap_block_insert(thread, address, block)) {
         agent_lose(hit ? WIRE_AGENT_LOSS_NO_BLOCK : WIRE_AGENT_LOSS_SAMPLED);
         agent_cell_pass(thread, block.cell, block.size);
         return;
@@ -149,8 +155,9 @@ static void count_allocation_past_ceiling(struct agent_thread *thread, uint64_t 
     agent_cell_restore(thread, block.cell, amount, false); /* it stands for so many more */
 }
 
-static void count_allocation(struct agent_thread *thread, const struct agent_frame *frame, uint64_t block,
-                             uint64_t requested)
+static __attribute__((noinline)) void count_allocation(struct agent_thread *thread,
+                                                       const struct agent_frame *frame, uint64_t block,
+                                                       uint64_t requested)
 {
     uint64_t size = counted_size(frame, block, requested), mean = agent_control()->sample_bytes;
     thread->last_block = block;
@@ -159,13 +166,13 @@ static void count_allocation(struct agent_thread *thread, const struct agent_fra
     if (mean != 0 && !agent_heap_sample_hits(thread, size, mean))
         return;
     agent_heap_block_expect(block);
-    uint32_t cell = agent_cell_of(agent_stack_node(thread, frame, WIRE_AGENT_HEAP), thread->group);
+    uint32_t cell = agent_stack_cell(thread, frame, WIRE_AGENT_HEAP);
     if (__builtin_expect(cell == 0, 0)) {
         agent_lose(WIRE_AGENT_LOSS_NO_CELL);
         return;
     }
     struct agent_heap_block fresh = {size, cell, __atomic_load_n(&agent_process()->level, __ATOMIC_RELAXED)};
-    bool known = fresh.level == 0 && agent_heap_block_insert(block, fresh);
+    bool known = fresh.level == 0 && agent_heap_block_insert(thread, block, fresh);
     if (__builtin_expect(known, 1)) {
         if (mean != 0)
             agent_heap_sample_mark(block, true);
@@ -190,7 +197,8 @@ struct release {
     bool known, temporary;
 };
 
-static struct release count_block_release(struct agent_thread *thread, uint64_t block)
+static inline __attribute__((always_inline)) struct release count_block_release(struct agent_thread *thread,
+                                                                                uint64_t block)
 {
     struct release release = {{0, 0, 0}, 0, false, false};
     if (agent_control()->sample_bytes == 0) /* else it is not known in most cases */
@@ -203,7 +211,8 @@ static struct release count_block_release(struct agent_thread *thread, uint64_t 
     }
     if (agent_control()->sample_bytes != 0)
         agent_heap_sample_mark(block, false);
-    release.temporary = thread->last_block == block;
+    release.temporary =
+        thread->last_block == block && agent_cell_at(release.block.cell)->group == thread->group;
     struct agent_amount amount = amount_of(thread, release.block, block);
     release.empty = agent_heap_empty_bytes(block, release.block.size) * amount.count;
     agent_cell_empty(release.block.cell, release.empty);
@@ -213,7 +222,7 @@ static struct release count_block_release(struct agent_thread *thread, uint64_t 
 
 static void take_release_back(struct agent_thread *thread, uint64_t block, const struct release *release)
 {
-    if (!release->known || !agent_heap_block_insert(block, release->block))
+    if (!release->known || !agent_heap_block_insert(thread, block, release->block))
         return;
     if (agent_control()->sample_bytes != 0)
         agent_heap_sample_mark(block, true);
@@ -238,8 +247,8 @@ uint64_t agent_wrap_pool_realloc(const struct agent_frame *frame, uint64_t pool,
 uint64_t agent_wrap_pool_free(const struct agent_frame *frame, uint64_t pool, uint64_t block, uint64_t c);
 uint64_t agent_wrap_new(const struct agent_frame *frame, uint64_t size, uint64_t b, uint64_t c);
 
-static uint64_t finish_allocation(struct agent_thread *thread, const struct agent_frame *frame,
-                                  uint64_t block, uint64_t size)
+static inline __attribute__((always_inline)) uint64_t
+finish_allocation(struct agent_thread *thread, const struct agent_frame *frame, uint64_t block, uint64_t size)
 {
     if (thread != NULL) {
         if (block != 0)
@@ -250,8 +259,9 @@ static uint64_t finish_allocation(struct agent_thread *thread, const struct agen
 }
 
 /* Of a block whose contents nobody was promised. */
-static uint64_t finish_fresh_allocation(struct agent_thread *thread, const struct agent_frame *frame,
-                                        uint64_t block, uint64_t size)
+static inline __attribute__((always_inline)) uint64_t finish_fresh_allocation(struct agent_thread *thread,
+                                                                              const struct agent_frame *frame,
+                                                                              uint64_t block, uint64_t size)
 {
     if (thread != NULL && block != 0 && agent_heap_empty_fills())
         agent_heap_empty_fill(block, block + size);

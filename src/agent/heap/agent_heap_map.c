@@ -83,8 +83,7 @@ static uint64_t leave_map(const struct visit *visit, uint64_t result)
 static void add_mapping(const struct visit *visit, const struct agent_frame *frame, uint64_t start,
                         uint64_t end)
 {
-    uint32_t cell =
-        agent_cell_of(agent_stack_node(visit->thread, frame, WIRE_AGENT_MAP), visit->thread->group);
+    uint32_t cell = agent_stack_cell(visit->thread, frame, WIRE_AGENT_MAP);
     if (cell != 0)
         agent_heap_range_add(start, end, cell);
     else

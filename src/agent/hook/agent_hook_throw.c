@@ -16,7 +16,7 @@ uint64_t agent_wrap_throw(const struct agent_frame *frame)
     if (thread == NULL)
         return 0;
     agent_pending_pause(thread);
-    uint32_t cell = agent_cell_of(agent_stack_node(thread, frame, WIRE_AGENT_THROWS), thread->group);
+    uint32_t cell = agent_stack_cell(thread, frame, WIRE_AGENT_THROWS);
     if (cell != 0)
         agent_cell_count(thread, cell);
     else

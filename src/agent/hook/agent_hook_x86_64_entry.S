@@ -18,27 +18,27 @@
 
     .text
 
-/* r10: the wrapper */
-    .macro  way name, thread
-    .type   \name, @function
-    .p2align 4
-\name:
-    .cfi_startproc
+/* What an entry does that has no other way. */
+    .macro  call_wrapper wrapper, thread
     save    %r9
     save_frame \thread
     shift_arguments
     movq    %rsp, %rdi
     link_frame FRAME_BYTES
-    callq   *%r10
+    callq   \wrapper
     unlink_frame
     drop_frame
     retq
-    .cfi_endproc
-    .size   \name, . - \name
     .endm
 
-    way     enter, asked
-    way     enter_early, never
+/* r10: the wrapper */
+    .type   enter_early, @function
+    .p2align 4
+enter_early:
+    .cfi_startproc
+    call_wrapper *%r10, never
+    .cfi_endproc
+    .size   enter_early, . - enter_early
 
 /* The wrapper says 0: nothing happened, go on as if there were no hook. For functions that may throw. */
     .type   enter_or_pass, @function
@@ -109,8 +109,21 @@ enter_or_answer:
     .cfi_endproc
     .size   enter_or_answer, . - enter_or_answer
 
+/* A function that is called often: its entry does all by itself, so that no jump of it has many targets. */
+    .macro  own_entry name
+    begin_function agent_entry_\name
+    movq    agent_parameters+PROCESS(%rip), %r10
+    cmpl    $STATE_RUNNING, STATE(%r10)
+    jne     1f
+    .cfi_remember_state
+    call_wrapper agent_wrap_\name, asked
+    .cfi_restore_state
+1:  jmpq    *HOOK_BODY(%r11)
+    end_function agent_entry_\name
+    .endm
+
 /* `always`: 1: also in a process that is not counted; 2: in any state. */
-    .macro  entry name, way=enter, always=0
+    .macro  entry name, way, always=0
     begin_function agent_entry_\name
     .if     \always == 2
     leaq    agent_wrap_\name(%rip), %r10
@@ -131,16 +144,16 @@ enter_or_answer:
     end_function agent_entry_\name
     .endm
 
-    entry   malloc
-    entry   calloc
-    entry   realloc
-    entry   reallocarray
-    entry   free
-    entry   aligned
-    entry   posix_memalign
-    entry   pool_calloc
-    entry   pool_realloc
-    entry   pool_free
+    own_entry malloc
+    own_entry calloc
+    own_entry realloc
+    own_entry reallocarray
+    own_entry free
+    own_entry aligned
+    own_entry posix_memalign
+    own_entry pool_calloc
+    own_entry pool_realloc
+    own_entry pool_free
     entry   new, enter_or_pass
     entry   throw, enter_or_pass
     entry   close, enter_or_pass

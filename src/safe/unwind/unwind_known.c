@@ -10,6 +10,27 @@ static inline uint64_t hash_on(uint64_t hash, uint64_t word)
     return (hash << 13 | hash >> 51) + word;
 }
 
+static inline uint64_t word_of(const struct unwind_shape *shape, uint64_t sp, unsigned number)
+{
+    return unwind_fast_word(sp + shape->offset[number] * UINT64_C(8));
+}
+
+/* Of the stack as it is. Two chains, of every other word: neither waits for the other. */
+static inline uint64_t hash_of_stack(const struct unwind_shape *shape, const struct unwind_known_start *start)
+{
+    uint64_t even = shape->serial, odd = 0;
+    unsigned i = 0;
+    for (; i + 1 < shape->count; i += 2) {
+        even = hash_on(even, word_of(shape, start->sp, i));
+        odd = hash_on(odd, word_of(shape, start->sp, i + 1));
+    }
+    if (i < shape->count)
+        even = hash_on(even, word_of(shape, start->sp, i));
+    if (shape->by_fp)
+        odd = hash_on(odd, start->fp);
+    return even * GOLDEN + odd;
+}
+
 static inline size_t slot_of(uint64_t hash)
 {
     return hash * GOLDEN >> 54;
@@ -35,18 +56,14 @@ static inline bool is_same(const struct unwind_shape *shape, const struct unwind
 {
     uint64_t differs = 0;
     for (unsigned i = 0; i < shape->count; i++)
-        differs |= unwind_fast_word(start->sp + shape->offset[i] * UINT64_C(8)) ^ words[i];
+        differs |= word_of(shape, start->sp, i) ^ words[i];
     return differs == 0 && (!shape->by_fp || words[shape->count] == start->fp);
 }
 
 static inline uint32_t find_of_shape(const struct unwind_known *known, struct unwind_shape *shape,
                                      const struct unwind_known_start *start)
 {
-    uint64_t hash = shape->serial;
-    for (unsigned i = 0; i < shape->count; i++)
-        hash = hash_on(hash, unwind_fast_word(start->sp + shape->offset[i] * UINT64_C(8)));
-    if (shape->by_fp)
-        hash = hash_on(hash, start->fp);
+    uint64_t hash = hash_of_stack(shape, start);
     const struct unwind_known_slot *slot = &known->slots[slot_of(hash)];
     const uint64_t *stack = &known->ring[slot->at % UNWIND_KNOWN_WORDS];
     if (slot->hash != hash || known->head - slot->at > UNWIND_KNOWN_WORDS || *stack >> 32 != shape->serial ||
@@ -122,14 +139,15 @@ static struct unwind_shape *replaceable_shape(struct unwind_shape *set)
     return set;
 }
 
-/* The number of the shape, which is new or known. */
-static uint32_t serial_of(struct unwind_known *known, const struct unwind_known_start *start,
-                          const struct unwind_shape *wanted)
+/* The shape's place, whether it is new or known. */
+static const struct unwind_shape *keep_shape(struct unwind_known *known,
+                                             const struct unwind_known_start *start,
+                                             const struct unwind_shape *wanted)
 {
     struct unwind_shape *set = &known->shapes[set_of(start)], *place;
     for (struct unwind_shape *shape = set; shape < set + UNWIND_SHAPE_WAYS; shape++)
         if (begins_at(shape, start) && is_same_shape(shape, wanted))
-            return shape->serial;
+            return shape;
     place = replaceable_shape(set);
     place->pc = 0;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -137,7 +155,7 @@ static uint32_t serial_of(struct unwind_known *known, const struct unwind_known_
     place->serial = ++known->serial;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     place->pc = start->pc;
-    return place->serial;
+    return place;
 }
 
 /* Space in the ring, which is not published yet. */
@@ -154,26 +172,25 @@ static uint64_t claim_words(struct unwind_known *known, unsigned words)
 void unwind_known_insert(struct unwind_known *known, const struct unwind_known_start *start,
                          const struct unwind_trail *trail, uint64_t mask, uint32_t value)
 {
-    struct unwind_shape *shape = &known->fresh;
+    struct unwind_shape *fresh = &known->fresh;
     if (trail->count == 0 || trail->end != UNWIND_OUTERMOST || trail->last[trail->count - 1].rarer >= 0)
         return;
-    shape->pc = 0;
-    shape->sp = start->sp;
-    shape->high = shape->count = 0;
-    shape->found = 1;
-    shape->generation = start->generation;
-    shape->root = start->root;
+    fresh->pc = 0;
+    fresh->sp = start->sp;
+    fresh->high = fresh->count = 0;
+    fresh->found = 1;
+    fresh->generation = start->generation;
+    fresh->root = start->root;
     if (!read_trail(known, trail, mask))
         return;
-    known->fresh_words[shape->count] = start->fp;
-    unsigned count = shape->count + shape->by_fp;
-    uint64_t hash = serial_of(known, start, shape), head = hash << 32 | value;
+    known->fresh_words[fresh->count] = start->fp;
+    const struct unwind_shape *shape = keep_shape(known, start, fresh);
+    unsigned count = fresh->count + fresh->by_fp;
     uint64_t at = claim_words(known, count + 1), *stack = &known->ring[at % UNWIND_KNOWN_WORDS];
-    for (unsigned i = 0; i < count; i++) {
-        hash = hash_on(hash, known->fresh_words[i]);
+    for (unsigned i = 0; i < count; i++)
         stack[i + 1] = known->fresh_words[i];
-    }
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    *stack = head;
+    *stack = (uint64_t)shape->serial << 32 | value;
+    uint64_t hash = hash_of_stack(shape, start);
     known->slots[slot_of(hash)] = (struct unwind_known_slot){hash, at};
 }

@@ -22,7 +22,7 @@ struct wire_agent_parameters {
     uint64_t code, code_end; /* run-time, of the agent's own code */
     uint32_t forbidden;      /* bits of enum wire_agent_call; the agent sets more */
     uint32_t region;         /* its number; the agent's: a child takes another one */
-    uint64_t threads;        /* run-time address of the process's records */
+    uint64_t threads, cells, blocks;   /* run-time addresses of these parts of the process */
     uint64_t mapped[WIRE_AGENT_PARTS]; /* bytes that are mapped of each part; the agent's, as it grows them */
     uint32_t looked;                   /* the agent's: records that were looked at (agent_record.c) */
     /* the agent's: 0, or 1 + events until a refused part is tried again */
@@ -30,7 +30,9 @@ struct wire_agent_parameters {
     uint64_t known_key, known_start, known_end; /* the agent's: a fork child's stack (agent_thread.c) */
     /* the agent's: thread pointers of those that make their record; 0: free */
     uint64_t making[WIRE_AGENT_MAKERS];
-    uint32_t zero;
+    /* 1: pages may be made before they are touched. The agent sets 0 as soon as the program forbids itself
+     * anything, whatever that is (agent_memory.h) */
+    uint32_t makes_ahead;
     uint32_t unclaimed; /* the agent's: events until a record is looked for again, where none was free */
 };
 enum wire_agent_parameter_flag {
