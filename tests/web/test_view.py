@@ -63,9 +63,13 @@ def candidates_are_the_program_s(context):
             with contextlib.closing(sqlite3.connect(profile)) as base, base:
                 base.execute("UPDATE data_strings SET text = '[tally-agent]' WHERE text = 'libsort.so.1'")
         page = export(context, profile)
-        found = browse(context, step("open"), step("go", file=page, hash="candidates"), step("rows", of=".table"))
+        found = browse(context, step("open"), step("go", file=page, hash="candidates"), step("rows", of=".table"),
+                       step("texts", of=".roots a"))
         document = report(context, "candidates", "--limit", "0%", profile)
         wanted = {(row["function"], row["image"]) for part in ("rows", "calls_unknown") for row in document[part]}
+        context.check(document["roots"], f"no roots, {agent}")
+        for row in document["roots"]:
+            context.check(row["function"] in (found[3] or []), f"{row['function']} is no root on the page: {found[3]}")
         context.equal({(row["function"], row["image"]) for row in found[2] or []}, wanted, f"candidates, {agent}")
         context.equal(("quick_sort", "libsort.so.1") in wanted, not agent, f"the library's, {agent}")
 

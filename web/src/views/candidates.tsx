@@ -43,6 +43,11 @@ function judge(context: Context, fn: number, speedup: number, invoke: number): C
   return { fn, share, calls, bound: bound(share.share, speedup, cost), low: Math.min(...ends), high: Math.max(...ends) };
 }
 
+/** Does it only hold the time of what it calls? As candidates_is_root of src/tool/report/report_candidates_figures.c. */
+function isRoot({ functions }: Context, it: Candidate): boolean {
+  return it.calls <= 1 && it.share.share >= 0.95 && functions.self[it.fn] < functions.total[it.fn] / 2;
+}
+
 function Curves(props: { context: Context; list: Candidate[]; invoke: number; speedup: number }) {
   const box = useRef<HTMLDivElement>(null), { context, list, invoke } = props;
   useEffect(() => {
@@ -77,9 +82,10 @@ export function CandidatesView(props: { context: Context }) {
   const costAt = Math.min(Math.max(Number(options.t ?? 0), 0), COSTS.length - 1);
   const speedup = SPEEDUPS[speedAt] ?? Infinity, invoke = COSTS[costAt] ?? 0;
   const time = isTime(model, context.counter);
-  const rows = useMemo(() => [...functions.list].filter((fn) => functions.total[fn] > 0 && model.isMovable(fn))
+  const all = useMemo(() => [...functions.list].filter((fn) => functions.total[fn] > 0 && model.isMovable(fn))
     .map((fn) => judge(context, fn, speedup, invoke)), [functions, speedup, invoke]);
-  const best = useMemo(() => [...rows].filter((it) => it.share.share < 0.98).sort((a, b) => b.bound - a.bound).slice(0, 5), [rows]);
+  const rows = useMemo(() => all.filter((it) => !isRoot(context, it)), [all]), roots = all.filter((it) => isRoot(context, it));
+  const best = useMemo(() => [...rows].sort((a, b) => b.bound - a.bound).slice(0, 5), [rows]);
   const shown = useMemo(() => rows.filter((it) => !found || found[it.fn]), [rows, found]);
   const columns = useMemo((): Column<Candidate>[] => [
     { key: "bound", title: "max. speedup", hint: "of the whole program, with its 95 % interval", order: (it) => it.bound,
@@ -110,6 +116,9 @@ export function CandidatesView(props: { context: Context }) {
                  onInput={(event) => change(place, { t: event.currentTarget.value }, true)} /></label>
       </div>
       {!model.callsCounter && <p class="note">The overhead per call needs the number of calls: <code>tally record --calls</code> counts them.</p>}
+      {roots.length > 0 && <p class="roots">{roots.length > 1 ? "Roots, which hold the time of all that they call: "
+                                                              : "Root, which holds the time of all that it calls: "}
+        {roots.map((it, i) => <>{i > 0 && ", "}<FunctionLink context={context} fn={it.fn} /></>)}</p>}
       <Curves context={context} list={best} invoke={invoke} speedup={speedup} />
       <Table name="Accelerator gain" columns={columns} rows={shown} by="bound" empty="No function matches." />
     </div>
