@@ -344,6 +344,23 @@ static int fail_without_value(struct parser *parser, const char *spelled, const 
                      spelled[1] == '-' ? "=" : " ", option->argument);
 }
 
+/* The word after an option is its value. Where a FILE is missing, at the end or before "--", the member keeps its
+ * default, if it has one: "-o -- COMMAND" does not name a file "--". */
+static int take_value(struct parser *parser, const struct base_option *option, const char *spelled,
+                      const char **value)
+{
+    bool last = parser->at + 1 >= parser->argc;
+    bool is_file = option->kind == BASE_OPTION_FILE;
+    *value = NULL;
+    if (!last && !(is_file && !strcmp(parser->argv[parser->at + 1], "--"))) {
+        *value = parser->argv[++parser->at];
+        return BASE_OK;
+    }
+    if (is_file && *(const char **)(void *)((char *)parser->target + option->offset))
+        return BASE_OK;
+    return fail_without_value(parser, spelled, option);
+}
+
 /* Of options that give one member different values, the last would silently win. */
 static int check_group(const struct parser *parser, const struct base_option *option, const char *spelled)
 {
@@ -388,9 +405,9 @@ static int parse_long(struct parser *parser, const char *word)
     if (equals && !option->argument)
         return base_fail(parser->error, BASE_EUSAGE, "%s takes no value", spelled);
     if (!equals && option->argument && !option->optional) {
-        if (parser->at + 1 >= parser->argc)
-            return fail_without_value(parser, spelled, option);
-        value = parser->argv[++parser->at];
+        int result = take_value(parser, option, spelled, &value);
+        if (result < 0 || !value)
+            return result;
     }
     return set_spelled(parser, option, spelled, value);
 }
@@ -414,9 +431,9 @@ static int parse_letters(struct parser *parser, const char *letters)
         }
         if (letters[1])
             return set_spelled(parser, option, spelled, letters + 1);
-        if (parser->at + 1 >= parser->argc)
-            return fail_without_value(parser, spelled, option);
-        return set_spelled(parser, option, spelled, parser->argv[++parser->at]);
+        const char *value;
+        int result = take_value(parser, option, spelled, &value);
+        return result < 0 || !value ? result : set_spelled(parser, option, spelled, value);
     }
     return BASE_OK;
 }

@@ -39,7 +39,8 @@ enum base_option_kind { /* what it takes, and the type of the member at `offset`
                         BASE_OPTION_SET,  /* takes nothing; int, becomes `value` (--flat, --graph: one member,
                                              several options, which exclude each other) */
                         BASE_OPTION_TEXT, /* const char *: points into argv */
-                        BASE_OPTION_FILE, /* likewise, of a file that is written; - is refused */
+                        BASE_OPTION_FILE, /* likewise, of a file that is written; - is refused, and
+                                            without a value it keeps its default, if there is one */
                         BASE_OPTION_NUMBER,   /* uint64_t: a whole number, minimum..maximum */
                         BASE_OPTION_REAL,     /* double, minimum..maximum */
                         BASE_OPTION_DURATION, /* uint64_t, ns: base_options_read_duration; minimum, maximum in

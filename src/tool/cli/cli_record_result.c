@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "cli_record_status.h"
 #include "profile_extent.h"
+#include "profile_own.h"
 #include "report_counted.h"
 #include "report_heap.h"
 #include "report_losses.h"
@@ -139,6 +140,18 @@ static void record_result_add_calls(struct base_text *figures, const struct prof
     record_result_add_figure(figures, " on ", edges, " edges");
 }
 
+/* "own CPU 7.4 %, in the program 28.1 % of all samples" */
+static void record_result_add_cost(struct base_text *cost, const struct profile *profile,
+                                   const struct record_status *status)
+{
+    struct profile_own own = profile_own_sum(profile, profile_counter_named(profile, "time.cpu"));
+    double elapsed = (double)status->recorded_ns;
+    base_text_addf(cost, "own CPU %.1f %%", elapsed > 0 ? 100 * (double)status->tool_cpu_ns / elapsed : 0.0);
+    if (own.samples && status->samples >= own.samples)
+        base_text_addf(cost, ", in the program %.1f %% of all samples",
+                       100 * (double)own.samples / (double)status->samples);
+}
+
 void cli_record_say_result(struct cli_record_recorder *recorder)
 {
     const struct record_status *status = record_session_status(recorder->session);
@@ -146,17 +159,18 @@ void cli_record_say_result(struct cli_record_recorder *recorder)
     const char *why = profile_meta(profile, "no_samples_reason");
     const char *kernel = profile_meta(profile, "kernel_notice");
     const char *privileges = profile_meta(profile, "privileges_notice");
-    struct base_text figures = {0};
+    struct base_text figures = {0}, cost = {0};
+    record_result_add_cost(&cost, profile, status);
     if (!recorder->request->no_time)
         record_result_add_figure(&figures, ", ", status->samples, " samples");
     if (recorder->request->calls) {
         record_result_add_calls(&figures, profile);
     }
-    cli_say("%.2f s%s -> %s (%llu kB); own CPU %.1f %%", (double)status->recorded_ns / 1e9,
-            base_text_string(&figures), recorder->request->output,
-            (unsigned long long)status->file_bytes / 1000,
-            status->recorded_ns ? 100.0 * (double)status->tool_cpu_ns / (double)status->recorded_ns : 0);
+    cli_say("%.2f s%s -> %s (%llu kB); %s", (double)status->recorded_ns / 1e9, base_text_string(&figures),
+            recorder->request->output, (unsigned long long)status->file_bytes / 1000,
+            base_text_string(&cost));
     base_text_free(&figures);
+    base_text_free(&cost);
     say_timeline(profile);
     say_heap(profile, status);
     say_counted(profile);

@@ -158,7 +158,7 @@ static int write_profile(struct profile *profile, const char *output, struct bas
 
 int cmd_import(int argc, char **argv)
 {
-    struct import_request request = {.format = -1};
+    struct import_request request = {.output = "tally.out", .format = -1};
     struct base_options_rest rest;
     struct base_error error = {0};
     struct import_file file;
@@ -174,7 +174,7 @@ int cmd_import(int argc, char **argv)
     import_file_close(&file);
     if (result < 0)
         return cli_fail(&error);
-    status = write_profile(profile, request.output ? request.output : "tally.out", &error);
+    status = write_profile(profile, request.output, &error);
     profile_free(profile);
     return status;
 }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -287,6 +288,43 @@ static void mistakes(void **state)
     REFUSED("-p: 'bad' is bad", "-p", "bad");
 }
 
+/* "-o -- COMMAND" names no file. */
+static void a_file_keeps_its_default(void **state)
+{
+    (void)state;
+    static const struct base_option files[] = {{.name = "output",
+                                                .letter = 'o',
+                                                .kind = BASE_OPTION_FILE,
+                                                .argument = "FILE",
+                                                AT(output),
+                                                .help = "where to"},
+                                               {0}};
+    static const struct base_options_command writes = {
+        .name = "tally write", .synopsis = {"[OPTIONS]"}, .options = files, .maximum_arguments = 3};
+    static const char *const words[][4] = {{"-o"}, {"--output"}, {"-o", "--", "x"}, {"--output", "--", "x"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (int defaults = 0; defaults < 2; defaults++) {
+            char first[8] = "write", copies[4][16], *argv[6] = {first};
+            int argc = 1;
+            for (size_t w = 0; w < 4 && words[i][w]; w++) {
+                snprintf(copies[w], sizeof copies[w], "%s", words[i][w]);
+                argv[argc++] = copies[w];
+            }
+            struct parsed parsed = {.output = defaults ? "default" : NULL};
+            struct base_options_rest rest;
+            struct base_error error = {0};
+            int result = base_options_parse(&writes, argc, argv, &parsed, &rest, &error);
+            assert_int_equal(result, defaults ? BASE_OK : BASE_EUSAGE);
+            if (defaults) {
+                assert_string_equal(parsed.output, "default");
+                assert_int_equal(rest.count, argc > 2);
+                assert_int_equal(rest.after_dashes, argc > 2);
+            } else {
+                assert_non_null(strstr(error.text, " needs a value: "));
+            }
+        }
+}
+
 static void groups_exclude(void **state)
 {
     (void)state;
@@ -517,6 +555,7 @@ int main(void)
         cmocka_unit_test(help_is_always_there),
         cmocka_unit_test(mistakes),
         cmocka_unit_test(groups_exclude),
+        cmocka_unit_test(a_file_keeps_its_default),
         cmocka_unit_test(three_dashes_are_no_option),
         cmocka_unit_test(long_words_do_no_harm),
         cmocka_unit_test(any_words),
