@@ -32,7 +32,6 @@
  * Documentation/mm/overcommit-accounting. */
 #include "agent_memory.h"
 
-#include <errno.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -108,20 +107,6 @@ static bool make_pages(uint64_t address, uint64_t bytes)
 {
     return agent_may(WIRE_AGENT_CALL_COMMIT) &&
            arch_host_syscall(SYS_madvise, address, bytes, AGENT_MAKE_PAGES, 0, 0, 0) == 0;
-}
-
-void agent_memory_make_ahead(enum wire_agent_part part, uint64_t from, uint64_t bytes)
-{
-    uint64_t address = agent_parameters.control + place_of(part, 0).address + from;
-    if (__atomic_load_n(&agent_parameters.makes_ahead, __ATOMIC_RELAXED) == 0)
-        return;
-    if (arch_host_syscall(SYS_madvise, address, bytes, AGENT_MAKE_PAGES, 0, 0, 0) == -EINVAL)
-        agent_memory_end_ahead(); /* the kernel is older */
-}
-
-bool agent_memory_end_ahead(void)
-{
-    return __atomic_exchange_n(&agent_parameters.makes_ahead, 0, __ATOMIC_SEQ_CST) != 0;
 }
 
 static void *view_of(uint64_t address, uint64_t bytes)

@@ -17,11 +17,6 @@ static inline bool agent_memory_has(enum wire_agent_part part, uint64_t bytes)
     return __builtin_expect(__atomic_load_n(&agent_parameters.mapped[part], __ATOMIC_ACQUIRE) >= bytes, 1) ||
            agent_memory_grow(part, bytes);
 }
-/* Makes pages of a part that is mapped so far, if they need not be left to faults: one call costs a tenth of
- * what their faults would. Nobody may rely on it. */
-void agent_memory_make_ahead(enum wire_agent_part part, uint64_t from, uint64_t bytes);
-/* No such call is made any more. True: it was, until now. */
-bool agent_memory_end_ahead(void);
 /* Lets other threads run that grow a part: a tenth of a millisecond, or not at all where the program may not
  * make the call. */
 void agent_memory_wait(void);

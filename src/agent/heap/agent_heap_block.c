@@ -178,22 +178,6 @@ static unsigned insert_in_older_tables(const struct insertion *it, struct wire_a
     return distance;
 }
 
-/* A new table's pages are all touched soon, in no order, and each would be a fault. They are made in steps, so
- * that no allocation waits long. */
-#define MADE_AT_ONCE (UINT64_C(256) << 10)
-
-static inline void make_pages(struct wire_agent_process *process)
-{
-    uint64_t made = __atomic_load_n(&process->block_made, __ATOMIC_RELAXED);
-    uint64_t used = __atomic_load_n(&process->block_used, __ATOMIC_RELAXED);
-    if (__builtin_expect(made >= used, 1))
-        return;
-    uint64_t bytes = used - made < MADE_AT_ONCE ? used - made : MADE_AT_ONCE;
-    if (__atomic_compare_exchange_n(&process->block_made, &made, made + bytes, false, __ATOMIC_RELAXED,
-                                    __ATOMIC_RELAXED))
-        agent_memory_make_ahead(WIRE_AGENT_PART_BLOCKS, made, bytes);
-}
-
 bool agent_heap_block_insert(const struct agent_thread *thread, uint64_t address,
                              struct agent_heap_block block)
 {
@@ -203,7 +187,6 @@ bool agent_heap_block_insert(const struct agent_thread *thread, uint64_t address
         uint32_t word = __atomic_load_n(&process->block_tables, __ATOMIC_ACQUIRE);
         struct wire_agent_tables tables = wire_agent_tables(word);
         uint32_t newest = tables.count - 1;
-        make_pages(process);
         unsigned slots = block.level != 0 || tables.count == 0 ? WIRE_AGENT_SLOTS : common_slots(newest);
         unsigned distance = tables.count > 0 ? insert_in_table(&it, tables, newest, slots) : PROBES;
         if (__builtin_expect(distance < PROBES && block.level == 0, 1))

@@ -26,7 +26,6 @@
 
 #include "agent.h"
 #include "agent_may.h"
-#include "agent_memory.h"
 #include "agent_readable.h"
 #include "agent_thread.h"
 #include "agent_timer.h"
@@ -97,7 +96,6 @@ static const struct asked {
 static void forbid_calls(uint32_t calls)
 {
     bool counted = agent_process_is_counted(); /* a child's own region, while it can be asked for */
-    agent_memory_end_ahead();
     if (agent_control()->timer_signal == 0)
         calls &= ~(uint32_t)WIRE_AGENT_CALL_TIMERS;
     if ((agent_control()->flags & WIRE_AGENT_COMMIT) == 0)
@@ -138,7 +136,6 @@ static uint32_t forbidden_by(const struct sock_fprog *program)
 static void judge_filter(uint64_t address)
 {
     const struct sock_fprog *program = (const struct sock_fprog *)address;
-    agent_memory_end_ahead(); /* it is not judged whether that may go on */
     if (address == 0 || !can_read(address, sizeof *program))
         return;
     uint64_t items = (uint64_t)program->filter;
@@ -189,9 +186,8 @@ static void on_seccomp(uint64_t operation, uint64_t flags, uint64_t program)
     if ((uint32_t)operation != SET_FILTER)
         return;
     bool may_wait = agent_may(WIRE_AGENT_CALL_FUTEX); /* until the filter is set, whatever it forbids */
-    bool made_ahead = agent_memory_end_ahead();
     judge_filter(program);
-    if (flags & FOR_ALL && (made_ahead || !agent_may(WIRE_AGENT_CALLS_ALL)) && agent_process_is_counted())
+    if (flags & FOR_ALL && !agent_may(WIRE_AGENT_CALLS_ALL) && agent_process_is_counted())
         wait_for_others(may_wait);
 }
 

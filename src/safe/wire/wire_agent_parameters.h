@@ -30,9 +30,7 @@ struct wire_agent_parameters {
     uint64_t known_key, known_start, known_end; /* the agent's: a fork child's stack (agent_thread.c) */
     /* the agent's: thread pointers of those that make their record; 0: free */
     uint64_t making[WIRE_AGENT_MAKERS];
-    /* 1: pages may be made before they are touched. The agent sets 0 as soon as the program forbids itself
-     * anything, whatever that is (agent_memory.h) */
-    uint32_t makes_ahead;
+    uint32_t zero;
     uint32_t unclaimed; /* the agent's: events until a record is looked for again, where none was free */
 };
 enum wire_agent_parameter_flag {

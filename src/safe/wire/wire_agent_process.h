@@ -61,7 +61,6 @@ struct wire_agent_process {
     uint32_t block_tables; /* wire_agent_tables */
     uint64_t index_used;   /* bytes of the index of nodes */
     uint64_t block_used;   /* bytes of the tables of blocks */
-    uint64_t block_made;   /* the agent's: so many of these were made before they are touched */
     uint64_t index_place;  /* the present index: offset in its part << 8 | log2 of its slots; 0: the first */
     uint32_t index_lock, group_count; /* the agent's */
 

@@ -132,11 +132,6 @@ uint32_t probe_filter_try(struct shared_file *file, struct loader_agent *agent, 
     return calls;
 }
 
-bool probe_filter_is_absent(pid_t pid)
-{
-    return filters_of(pid) == NO_FILTER;
-}
-
 /* --- publication --- */
 
 bool probe_filter_publish(const struct wire_agent_process *process, pid_t pid, struct base_error *why)

@@ -20,9 +20,6 @@
  * will be read too. */
 uint32_t probe_filter_try(struct shared_file *file, struct loader_agent *agent, bool ticks);
 
-/* Has none of the threads a filter? */
-bool probe_filter_is_absent(pid_t pid);
-
 /* False: nothing is forbidden. Else *why has what, in words. */
 bool probe_filter_publish(const struct wire_agent_process *process, pid_t pid, struct base_error *why);
 

@@ -242,8 +242,7 @@ static int write_parameters(struct probe *self, const struct probe_group *group,
         .flags = getauxval(AT_HWCAP2) & fsgsbase ? WIRE_AGENT_FSGSBASE : 0,
         .code = loader_base(agent),
         .code_end = loader_base(agent) + loader_image_fixed(self->image),
-        .forbidden = shared_file_process(&group->file, 0)->forbidden,
-        .makes_ahead = !group->file.committed && probe_filter_is_absent(loader_pid(agent))};
+        .forbidden = shared_file_process(&group->file, 0)->forbidden};
     shared_file_parameters(&group->file, &self->request, loader_region(agent), &parameters);
     if (!loader_image_symbol(self->image, "agent_parameters", &place))
         return base_fail(error, BASE_EFORMAT, "the agent takes no parameters");

@@ -133,39 +133,6 @@ static void test_grows_under_many_threads(void **state)
     assert_int_equal(rig.parameters->mapped[WIRE_AGENT_PART_THREADS], THREADS * WIRE_AGENT_THREAD_BYTES);
 }
 
-static unsigned pages_of_blocks(void)
-{
-    enum { MOST = 16384 };
-    static unsigned char present[MOST];
-    uint64_t pages = rig.process->block_used / 4096;
-    unsigned count = 0;
-    assert_in_range(pages, 1, MOST);
-    assert_int_equal(mincore((uint8_t *)rig.process + rig.layout.blocks, pages * 4096, present), 0);
-    for (uint64_t i = 0; i < pages; i++)
-        count += present[i] & 1;
-    return count;
-}
-
-/* Pages of a table are made in steps while blocks come, as long as that is allowed. */
-static void test_pages_are_made_ahead(void **state)
-{
-    (void)state;
-    enum { MANY = 40000, MORE = 64 };
-    static void *held[MANY];
-    unsigned count = 0;
-    rig.parameters->makes_ahead = 1;
-    while (rig.process->block_used < 1 << 20 && count < MANY - MORE)
-        held[count++] = hooked_malloc(16);
-    assert_true(rig.process->block_used >= 1 << 20);
-    for (unsigned i = 0; i < MORE; i++)
-        held[count++] = hooked_malloc(16);
-    assert_int_equal(rig.process->block_made, rig.process->block_used);
-    assert_int_equal(pages_of_blocks(), rig.process->block_used / 4096);
-    for (unsigned i = 0; i < count; i++)
-        hooked_free(held[i]);
-    assert_int_equal(all(rig.process).live_count, 0);
-}
-
 /* Something else lies behind: the part is full, as if --agent-memory were used up; the program has its
  * memory. */
 static void test_refused_where_something_lies(void **state)
@@ -463,21 +430,13 @@ static void test_a_child_that_cannot(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_grows_as_it_is_used),
-        TEST(test_grows_under_many_threads),
-        TEST(test_pages_are_made_ahead),
-        TEST(test_refused_where_something_lies),
-        TEST(test_refused_by_a_limit),
-        TEST(test_refused_again_and_again),
-        TEST(test_what_was_not_published_is_found),
-        TEST(test_a_child_has_its_own),
-        TEST(test_a_child_that_may_not),
-        TEST(test_a_child_that_cannot),
-        TEST(test_a_child_dumps_as_little),
-        TEST(test_grows_by_made_pages),
-        TEST(test_made_pages_under_many_threads),
-        TEST(test_a_child_has_made_pages),
-        TEST(test_grows_by_holes_elsewhere),
+        TEST(test_grows_as_it_is_used),          TEST(test_grows_under_many_threads),
+        TEST(test_refused_where_something_lies), TEST(test_refused_by_a_limit),
+        TEST(test_refused_again_and_again),      TEST(test_what_was_not_published_is_found),
+        TEST(test_a_child_has_its_own),          TEST(test_a_child_that_may_not),
+        TEST(test_a_child_that_cannot),          TEST(test_a_child_dumps_as_little),
+        TEST(test_grows_by_made_pages),          TEST(test_made_pages_under_many_threads),
+        TEST(test_a_child_has_made_pages),       TEST(test_grows_by_holes_elsewhere),
     };
     return cmocka_run_group_tests_name("agent_room", tests, NULL, NULL);
 }
