@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base_search.h"
+#include "cfi.h"
 #include "plan_pieces.h"
 
 void plan_draft_refuse(struct plan_draft *draft, enum stub_reason reason)
@@ -185,13 +186,39 @@ static bool leaves(const struct code_instruction *in)
     return in->flow == CODE_JUMP || in->flow == CODE_JUMP_INDIRECT || in->flow == CODE_RETURN;
 }
 
+/* A nop as assemblers fill gaps with it. Any other may be there to be patched (a sled of XRay has a number in
+ * it), and 0xcc may be data. */
+static bool is_filler(const struct plan_draft *draft, uint64_t address, const struct code_instruction *in)
+{
+    size_t available = 0, at = 0;
+    const uint8_t *bytes = code_text_at(&draft->survey->text, address, &available);
+    if (bytes == NULL || available < in->length || (in->marks & CODE_PADDING) == 0)
+        return false;
+    while (at < in->length && (bytes[at] == 0x66 || bytes[at] == 0x2e))
+        at++;
+    if (at + 1 == in->length)
+        return bytes[at] == 0x90;
+    for (size_t i = at + 3; i < in->length; i++) /* behind 0f 1f and ModRM */
+        if (bytes[i] != 0)
+            return false;
+    return at + 2 < in->length && bytes[at] == 0x0f;
+}
+
 /* Where the padding from `start` on ends. */
 static uint64_t padding_end(const struct plan_draft *draft, uint64_t start, uint64_t end)
 {
     struct code_instruction in;
-    while (start < end && decode_at(draft, start, &in) && (in.marks & CODE_PADDING) != 0)
+    while (start < end && decode_at(draft, start, &in) && is_filler(draft, start, &in))
         start += in.length;
     return start;
+}
+
+/* Would a stack be walked from there as from the site whose jump passes it, with nothing but a return address?
+ * The program may unwind itself, in a handler that interrupts the island. */
+static bool has_bare_frame(const struct plan_draft *draft, uint64_t address)
+{
+    bool bare = false;
+    return cfi_bare_frames(draft->image, &address, 1, &bare, NULL) == BASE_OK && bare;
 }
 
 /* Is padding [start, end) of a function unused: nothing goes to it, and the label behind it is entered? */
@@ -219,7 +246,8 @@ static uint64_t take_inside(struct plan_draft *draft, uint32_t index, const stru
             continue;
         }
         uint64_t end = padding_end(draft, at, function->end);
-        if (end > at && left && is_unused(draft, function, at, end))
+        bool wide = end - at >= PLAN_DRAFT_ISLAND && end > reach->low;
+        if (wide && left && is_unused(draft, function, at, end) && has_bare_frame(draft, at))
             island = take_free(draft, at > first ? at : first, end, reach);
         left = end == at && leaves(&in);
         at = end > at ? end : at + in.length;

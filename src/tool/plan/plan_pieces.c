@@ -85,10 +85,13 @@ static enum plan_draft_piece piece_by_itself(const struct judging *judging, size
     if (has_own_name(function) || is_linkage(judging, index) || is_called(judging, index))
         return PLAN_PIECE_FUNCTION;
     bool bare = is_bare(judging, function->start);
+    bool landing = code_survey_marked(judging->draft->survey, CODE_MAP_LANDING, function->start);
+    if (function->name == NULL && (found->taken & CODE_TAKEN_LOADER) != 0)
+        return PLAN_PIECE_FUNCTION;
     if (function->name == NULL && found->taken != 0)
-        return bare || (found->taken & CODE_TAKEN_LOADER) != 0 ? PLAN_PIECE_FUNCTION : PLAN_PIECE_HALF;
-    if (!bare || found->verdict != CODE_VERDICT_FINE || (found->facts & CODE_FACT_FALLS_THROUGH) != 0 ||
-        code_survey_marked(judging->draft->survey, CODE_MAP_LANDING, function->start))
+        return bare && !landing ? PLAN_PIECE_FUNCTION : PLAN_PIECE_HALF;
+    if (!bare || landing || found->verdict != CODE_VERDICT_FINE ||
+        (found->facts & CODE_FACT_FALLS_THROUGH) != 0)
         return PLAN_PIECE_HALF;
     if (function->name != NULL)
         return code_function_is_part(function->name) ? PLAN_PIECE_FUNCTION : PLAN_PIECE_HALF;
