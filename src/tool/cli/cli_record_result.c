@@ -181,7 +181,7 @@ void cli_record_say_result(struct cli_record_recorder *recorder)
     say_lost_counts(profile);
     if (privileges)
         cli_say("%s", privileges);
-    cli_record_say_notice(recorder); /* what only the end has shown */
+    cli_record_say_last_notice(recorder); /* what only the end has shown */
     if (kernel)
         cli_say("%s", kernel);
 }

@@ -74,8 +74,14 @@ void cli_record_draw_status(struct cli_record_recorder *recorder)
 
 void cli_record_say_notice(struct cli_record_recorder *recorder)
 {
+    if (base_terminal_line_mode(STDERR_FILENO))
+        cli_record_say_last_notice(recorder);
+}
+
+void cli_record_say_last_notice(struct cli_record_recorder *recorder)
+{
     const struct record_status *status = record_session_status(recorder->session);
-    if (!status->notice[0] || !base_terminal_line_mode(STDERR_FILENO))
+    if (!status->notice[0])
         return;
     cli_record_clear_line(recorder);
     cli_say("%s", status->notice);

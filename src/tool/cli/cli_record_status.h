@@ -14,8 +14,10 @@ void cli_record_draw_names(void *context, size_t done, size_t total);
 /* Before anything else is written to the terminal. */
 void cli_record_clear_line(struct cli_record_recorder *recorder);
 
-/* What the session has to say, once. */
+/* What the session has to say, once; not into the screen of an editor. */
 void cli_record_say_notice(struct cli_record_recorder *recorder);
+/* The same at the end, wherever it goes. */
+void cli_record_say_last_notice(struct cli_record_recorder *recorder);
 
 /* By the losses from `first` to `last`; frames that were found by frame pointer are not lost. */
 uint64_t cli_record_lost(const struct profile *profile, unsigned first, unsigned last);

@@ -159,8 +159,10 @@ int profile_own_leave_out(struct profile *profile, struct base_error *error)
 bool profile_own_program_node(const struct profile *profile, uint32_t *node, uint16_t counter)
 {
     const struct profile_model *self = profile->self;
-    if (!self->own_left_out || *node >= self->own_nodes)
+    if (!self->own_left_out)
         return true;
+    if (*node >= self->own_nodes) /* the file has grown since it was loaded */
+        return false;
     if (!profile->counters[counter].exact && profile_own_node(profile, *node))
         return false;
     if (self->own_program[*node] != OWN_UNKNOWN)

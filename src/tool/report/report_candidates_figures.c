@@ -75,6 +75,7 @@ double candidates_busy_cpus(const struct candidates *self)
 bool candidates_is_root(const struct candidates *self, const struct candidate *candidate)
 {
     struct view_share share = view_select_share(&self->context->selection, &candidate->total);
-    return candidate->entering <= 1 && share.share >= ROOT_SHARE &&
-           candidate->self.value < candidate->total.value / 2;
+    /* of what may be called often, only what does next to nothing itself */
+    int64_t own_most = candidate->total.value / (candidate->entering ? 2 : 20);
+    return candidate->entering <= 1 && share.share >= ROOT_SHARE && candidate->self.value < own_most;
 }

@@ -36,15 +36,27 @@ static uint64_t samples_of(const struct profile *profile, uint32_t counter)
     return samples;
 }
 
+static bool has_stubs_image(const struct profile *profile)
+{
+    for (size_t i = 1; i < profile->image_count; i++)
+        if (!strcmp(profile_text(profile, profile->images[i].name), PROFILE_STUBS_IMAGE))
+            return true;
+    return false;
+}
+
 /* Profiles of earlier versions have samples in stubs among the program's, and say how many. */
 static void add_stubs_of_old(const struct view_context *context, struct report_cost *cost)
 {
     double stubs; /* of the whole recording */
+    if (has_stubs_image(context->profile)) {
+        cost->stubs_known = true;
+        return;
+    }
     bool said = !context->selection.period && report_meta_number(context, "overhead_stub_samples", &stubs) &&
                 stubs >= 0 && stubs <= (double)cost->samples;
-    cost->stubs_known = said || cost->stub_samples;
-    if (said && stubs > (double)cost->stub_samples) {
-        cost->own_samples += (uint64_t)stubs - cost->stub_samples;
+    cost->stubs_known = said;
+    if (said) {
+        cost->own_samples += (uint64_t)stubs;
         cost->stub_samples = (uint64_t)stubs;
     }
     if (cost->own_samples > cost->samples)
@@ -62,9 +74,16 @@ static void compare_cpu_times(const struct view_context *context, struct report_
         cost->target_ns > 9e18)
         cost->target_ns = 0;
     double program_ns = cost->target_ns * (1 - share);
-    cost->percent_known = cost->tool_known && program_ns > 0;
+    cost->percent_known = cost->tool_known && program_ns > 0 && cost->of_cpu && !context->selection.period;
     if (cost->percent_known)
         cost->percent = 100 * (cost->tool_ns + cost->target_ns * share) / program_ns;
+}
+
+/* Other times have waits in them, of which a share is none of the CPU time. Without samples there is no share. */
+static bool is_cpu_time(const struct profile *profile, uint32_t counter)
+{
+    const char *name = profile_text(profile, profile->counters[counter].name);
+    return !counter || !strcmp(name, "time.cpu") || !strcmp(name, "time.user");
 }
 
 struct report_cost report_cost_of(const struct view_context *context)
@@ -76,8 +95,9 @@ struct report_cost report_cost_of(const struct view_context *context)
     struct report_cost cost = {.samples = samples_of(profile, counter) + out.samples,
                                .own_samples = own.samples,
                                .stub_samples = own.stub_samples,
-                               .left_out = out.samples != 0};
+                               .of_cpu = is_cpu_time(profile, counter)};
     add_stubs_of_old(context, &cost);
+    cost.left_out = out.samples && out.samples == cost.own_samples;
     compare_cpu_times(context, &cost);
     return cost;
 }

@@ -13,6 +13,7 @@
 
 struct report_cost {
     bool percent_known, tool_known, stubs_known;
+    bool of_cpu;           /* the samples are of CPU time */
     bool left_out;         /* own samples are not among the program's */
     double percent;        /* CPU time of tally and of its code in the target, of what the program used */
     double tool_ns;        /* CPU time of tally */

@@ -26,11 +26,11 @@ static bool group_processes(struct report_group *group, struct base_map *firsts)
     if (!group->first || !group->processes)
         return false;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t mark = group_mark(group, i), first = base_map_find(firsts, mark);
-        if (i && first == BASE_MAP_NONE && !base_map_set(firsts, mark, first = i))
+        uint32_t mark = group_mark(group, i), first = mark ? base_map_find(firsts, mark) : 0;
+        if (first == BASE_MAP_NONE && !base_map_set(firsts, mark, first = i))
             return false;
-        group->first[i] = i ? first : 0;
-        group->processes[group->first[i]]++;
+        group->first[i] = first;
+        group->processes[group->first[i]] += i > 0; /* the first row is no process */
     }
     return true;
 }

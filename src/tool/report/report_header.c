@@ -6,6 +6,7 @@
 
 #include "base_utf8.h"
 #include "profile_extent.h"
+#include "profile_own.h"
 #include "profile_statistics.h"
 #include "report_cost.h"
 #include "report_counted.h"
@@ -400,6 +401,8 @@ bool report_header_nothing(struct view_context *context)
         report_held_nothing(context, &part);
     else if (any)
         base_text_add(&part, "the filters leave none");
+    else if (profile_own_left_out(context->profile, selection->counter).samples)
+        base_text_add(&part, "all lie in Tally's own code (--with-overhead shows them)");
     else
         add_why_no_samples(context, &part);
     if (!counted)

@@ -147,7 +147,7 @@ void report_json_recording(struct view_context *context)
     write_report_meta(context);
     write_report_counters(context);
     write_report_selection(context);
-    if (context->options->view != VIEW_LOSSES)
-        report_cost_json(context);
-    report_losses_json(context);
+    report_cost_json(context);
+    if (context->options->view != VIEW_LOSSES) /* which has them itself */
+        report_losses_json(context);
 }

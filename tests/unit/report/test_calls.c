@@ -197,8 +197,10 @@ static void recursion_counts_once(void **state)
     options.json = false;
     text = sample_profile_report(s.profile, &options);
     expect_in(text, "3,000+500");
-    expect_in(text, "root, which holds the time of all that it calls: main\n");
-    expect_not_in(text, "How often these were called is not known");
+    expect_in(
+        text,
+        "How often these were called is not known"); /* main, which has too much of its own for a root */
+    expect_not_in(text, "root, which holds");
     free(text);
     profile_free(s.profile);
 }
