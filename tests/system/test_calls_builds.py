@@ -75,15 +75,21 @@ def mix(name):
 tap.cases(BUILDS, mix)
 
 
+def build_with_own_profile(context, source, amount):
+    """Trained with as much to do as that."""
+    flags = ["-O2", "-fprofile-update=atomic", "-fprofile-dir=" + context.directory]
+    first = build(context, "gcc", source, flags + ["-fprofile-generate"], "program")
+    tally.run(context, [first, amount])
+    program = build(context, "gcc", source, ["-O2", "-fprofile-use", "-fprofile-dir=" + context.directory, "-Wno-missing-profile"], "program")
+    symbols = subprocess.run(["nm", program], stdout=subprocess.PIPE, check=True).stdout.decode()
+    context.note("halves: " + ", ".join(line.split()[-1] for line in symbols.splitlines() if ".cold" in line or ".part" in line))
+    return program
+
+
 @tap.case
 def profile_guided(context):
     """Built with its own profile: cold halves with call-frame information of their own."""
-    flags = ["-O2", "-fprofile-update=atomic", "-fprofile-dir=" + context.directory]
-    first = build(context, "gcc", "calls_mix.c", flags + ["-fprofile-generate"], "program")
-    tally.run(context, [first, "100"])
-    program = build(context, "gcc", "calls_mix.c", ["-O2", "-fprofile-use", "-fprofile-dir=" + context.directory, "-Wno-missing-profile"], "program")
-    symbols = subprocess.run(["nm", program], stdout=subprocess.PIPE, check=True).stdout.decode()
-    context.note("cold halves: " + ", ".join(line.split()[-1] for line in symbols.splitlines() if ".cold" in line or ".part" in line))
+    program = build_with_own_profile(context, "calls_mix.c", "100")
     calls.check(context, calls.counted(context, [program, "3000"]), least=20)
 
 
@@ -119,12 +125,7 @@ cut("O2_static", "gcc", ["-O2", *STATIC])
 @tap.case
 def cut_and_profile_guided(context):
     """The leaf's seldom half is entered by a conditional jump, with a red zone in use; the part may be anything."""
-    flags = ["-O2", "-fprofile-update=atomic", "-fprofile-dir=" + context.directory]
-    first = build(context, "gcc", "calls_part.c", flags + ["-fprofile-generate"], "program")
-    tally.run(context, [first, "500"])
-    program = build(context, "gcc", "calls_part.c", ["-O2", "-fprofile-use", "-fprofile-dir=" + context.directory, "-Wno-missing-profile"], "program")
-    symbols = subprocess.run(["nm", program], stdout=subprocess.PIPE, check=True).stdout.decode()
-    context.note("halves: " + ", ".join(line.split()[-1] for line in symbols.splitlines() if ".cold" in line or ".part" in line))
+    program = build_with_own_profile(context, "calls_part.c", "500")
     bare = tally.run(context, [program, "5000"])
     for path in (program, context.path("stripped")):
         if path != program:

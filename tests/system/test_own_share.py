@@ -103,7 +103,9 @@ def own_is_left_out(context, what, profile, report):
     kept = json.loads(profile.report("--json", "--limit", "0%", "--with-overhead"))
     context.equal(cost["own_samples"] + report["selected"]["samples"], cost["samples"], f"{what}: samples left out and shown")
     context.equal(kept["selected"]["samples"], cost["samples"], f"{what}: samples with those of tally")
-    context.equal((cost["left_out"], kept["cost"]["left_out"]), (cost["own_samples"] > 0, False), f"{what}: left out")
+    context.equal((cost["left_out"], kept["cost"]["left_out"]), (True, False), f"{what}: left out")
+    context.check(cost["own_samples"] > 0, f"{what}: no sample is Tally's own")
+    context.equal(cost["stub_samples"] > 0, "--calls" in what, f"{what}: samples in stubs")
     context.equal([row for row in report["rows"] if (row["image"] or "").startswith("[tally-") and row["total"]["value"]], [],
                   f"{what}: rows of tally")
     own = sum(row["self"]["samples"] for row in kept["rows"] if (row["image"] or "").startswith("[tally-"))

@@ -78,6 +78,11 @@ def interrupt_that_the_target_ignores(context):
     context.check(total > 1.2e9, f"recording went on for {total / 1e9:.2f} s of 1.5 s only")
 
 
+def of_proc(name):
+    with open("/proc/" + name, encoding="ascii") as file:
+        return file.read()
+
+
 @tap.case
 def second_interrupt_leaves_the_command(context):
     """A command that goes on after Ctrl-C: what a second one does is said, and done. The command is not ended by it."""
@@ -88,8 +93,8 @@ def second_interrupt_leaves_the_command(context):
     time.sleep(0.5)
     terminal.type("\x03")
     context.check(terminal.expect("tally: the command goes on; Ctrl-C again ends the recording, keeps the profile", 10), "the first is answered")
-    children = [int(pid) for pid in open(f"/proc/{terminal.pid}/task/{terminal.pid}/children", encoding="ascii").read().split()]
-    running = [pid for pid in children if open(f"/proc/{pid}/comm", encoding="ascii").read().strip() == "ending"]
+    children = [int(pid) for pid in of_proc(f"{terminal.pid}/task/{terminal.pid}/children").split()]
+    running = [pid for pid in children if of_proc(f"{pid}/comm").strip() == "ending"]
     context.equal(len(running), 1, "commands that run")
     terminal.type("\x03")
     context.equal(terminal.wait(15), 0, "status")

@@ -5,6 +5,7 @@
 #include "cli_record_status.h"
 #include "profile_extent.h"
 #include "profile_own.h"
+#include "report_cost.h"
 #include "report_counted.h"
 #include "report_heap.h"
 #include "report_losses.h"
@@ -144,7 +145,7 @@ static void record_result_add_calls(struct base_text *figures, const struct prof
 static void record_result_add_cost(struct base_text *cost, const struct profile *profile,
                                    const struct record_status *status)
 {
-    struct profile_own own = profile_own_sum(profile, profile_counter_named(profile, "time.cpu"));
+    struct profile_own own = profile_own_sum(profile, report_cost_counter(profile));
     double elapsed = (double)status->recorded_ns;
     base_text_addf(cost, "own CPU %.1f %%", elapsed > 0 ? 100 * (double)status->tool_cpu_ns / elapsed : 0.0);
     if (own.samples && status->samples >= own.samples)

@@ -26,8 +26,8 @@ struct command {
     cli_command *run;
     const char *summary;
     unsigned flags;
-    const char
-        *question; /* what one wants to know or do who needs it; the first of those with the same has it */
+    /* What one wants to know or do who needs it, above the first of those with the same; NULL: as before. */
+    const char *question;
 };
 
 static cli_command run_completion; /* lists the commands, itself among them */

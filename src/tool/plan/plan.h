@@ -12,8 +12,9 @@
  * five bytes or more, shorter ones together with instructions before them that nobody branches to. Jumps:
  * direct ones to what is a function (plan_pieces.h) and does not read flags (those of two bytes over an
  * island, or like short calls); indirect ones through a slot that ld.so fills, and others of a function whose
- * switches are all understood (short ones like short calls, or over an island). Hooks: functions whose address is taken. Everything else is counted under a reason
- * (stub_reason.h), once per site or function, as the reason's sentence says.
+ * switches are all understood (short ones like short calls, or over an island). Hooks: functions whose address
+ * is taken. Everything else is counted under a reason (stub_reason.h), once per site or function, as the
+ * reason's sentence says.
  *
  * A function is *callable* when it is not a fragment and something calls it, jumps to it or has its address;
  * it is *covered* when every such way is counted. Not seen are calls from functions that do not decode
@@ -66,8 +67,8 @@ struct plan_site {
     uint64_t target;  /* of the direct kinds; else 0 */
     /* The word that names the callee at read-out: the linkage stub's, or the operand's; or 0. */
     uint64_t slot;
-    /* Of JUMP_SHORT, BRANCH_SHORT and JUMP_INDIRECT_SHORT: five bytes of padding, all 0x90 or 0xcc or part of a longer nop; else
-     * 0. */
+    /* Of JUMP_SHORT, BRANCH_SHORT and JUMP_INDIRECT_SHORT: five bytes of padding, all 0x90 or 0xcc or part of
+     * a longer nop; else 0. */
     uint64_t island;
     uint32_t function, callee; /* indices; callee PLAN_NONE: not in this image, or not known */
     uint8_t kind, length;      /* enum stub_kind; replaced bytes */

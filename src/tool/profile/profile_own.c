@@ -46,6 +46,19 @@ static bool has_own_image(const struct profile *profile)
     return false;
 }
 
+static bool is_stubs_image(const struct profile *profile, uint32_t image)
+{
+    return profile->images[image].kind == PROFILE_IMAGE_SPECIAL && profile_own_image(profile, image);
+}
+
+bool profile_own_has_stubs(const struct profile *profile)
+{
+    for (size_t i = 1; i < profile->image_count; i++)
+        if (is_stubs_image(profile, (uint32_t)i))
+            return true;
+    return false;
+}
+
 /* Adds what is Tally's own; of sampled counters, since exact ones count nothing of Tally's. */
 static bool own_add(const struct profile *profile, struct profile_own *sum, const struct profile_cell *cell)
 {
@@ -55,7 +68,7 @@ static bool own_add(const struct profile *profile, struct profile_own *sum, cons
     if (__builtin_add_overflow(sum->value, cell->value, &sum->value))
         sum->value = INT64_MAX;
     sum->samples += cell->samples;
-    sum->stub_samples += profile->images[image].kind == PROFILE_IMAGE_SPECIAL ? cell->samples : 0;
+    sum->stub_samples += is_stubs_image(profile, image) ? cell->samples : 0;
     return true;
 }
 
@@ -68,8 +81,8 @@ struct own_stacks {
 
 #define OWN_UNKNOWN UINT32_MAX
 
-/* The node inside `above`, of which `program` has that without Tally's frames. A frame of Tally's own is the
- * one outside it; a signal that interrupted it, and an end of the stack there, are passed on to that. */
+/* What stands for `node` inside `outside`, which stands for its parent. For a frame of Tally's own that is the
+ * frame outside it, with a signal that interrupted it; an end of the stack is passed on to the frame inside. */
 static uint32_t own_make(struct profile *profile, const struct profile_node *node, uint32_t outside)
 {
     uint32_t image = profile->addresses[node->address].image;
@@ -178,7 +191,8 @@ struct profile_own profile_own_left_out(const struct profile *profile, uint32_t 
 struct profile_own profile_own_sum(const struct profile *profile, uint32_t counter)
 {
     struct profile_own sum = profile_own_left_out(profile, counter);
-    for (size_t i = 0; i < profile->cell_count; i++)
+    bool some = has_own_image(profile);
+    for (size_t i = 0; some && i < profile->cell_count; i++)
         if (profile->cells[i].counter == counter)
             own_add(profile, &sum, &profile->cells[i]);
     return sum;

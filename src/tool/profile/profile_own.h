@@ -19,6 +19,8 @@
 
 /* PROFILE_AGENT_IMAGE or PROFILE_STUBS_IMAGE. */
 bool profile_own_image(const struct profile *profile, uint32_t image);
+/* Are samples in stubs told apart? Profiles of earlier versions have them among the program's. */
+bool profile_own_has_stubs(const struct profile *profile);
 /* Is what is counted at this node Tally's own? */
 bool profile_own_node(const struct profile *profile, uint32_t node);
 

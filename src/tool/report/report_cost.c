@@ -11,9 +11,7 @@
 
 /* --- the figures --- */
 
-/* The counter of sampled time whose samples say what part of the target's time is Tally's: CPU time, where it
- * was recorded; 0: none. */
-static uint32_t cost_counter(const struct profile *profile)
+uint32_t report_cost_counter(const struct profile *profile)
 {
     uint32_t cpu = profile_counter_named(profile, "time.cpu");
     if (cpu && !profile->counters[cpu].exact)
@@ -36,19 +34,11 @@ static uint64_t samples_of(const struct profile *profile, uint32_t counter)
     return samples;
 }
 
-static bool has_stubs_image(const struct profile *profile)
-{
-    for (size_t i = 1; i < profile->image_count; i++)
-        if (!strcmp(profile_text(profile, profile->images[i].name), PROFILE_STUBS_IMAGE))
-            return true;
-    return false;
-}
-
 /* Profiles of earlier versions have samples in stubs among the program's, and say how many. */
 static void add_stubs_of_old(const struct view_context *context, struct report_cost *cost)
 {
     double stubs; /* of the whole recording */
-    if (has_stubs_image(context->profile)) {
+    if (profile_own_has_stubs(context->profile)) {
         cost->stubs_known = true;
         return;
     }
@@ -89,7 +79,7 @@ static bool is_cpu_time(const struct profile *profile, uint32_t counter)
 struct report_cost report_cost_of(const struct view_context *context)
 {
     const struct profile *profile = context->profile;
-    uint32_t counter = cost_counter(profile);
+    uint32_t counter = report_cost_counter(profile);
     struct profile_own own = profile_own_sum(profile, counter);
     struct profile_own out = profile_own_left_out(profile, counter);
     struct report_cost cost = {.samples = samples_of(profile, counter) + out.samples,
@@ -104,22 +94,27 @@ struct report_cost report_cost_of(const struct view_context *context)
 
 /* --- in a line --- */
 
-void report_cost_line(struct report_flow *flow, struct base_text *part)
+static void cost_add_sum(struct report_flow *flow, const struct report_cost *cost, struct base_text *part)
 {
-    struct report_cost cost = report_cost_of(flow->context);
-    if (cost.percent_known) {
-        base_text_addf(part, "cost: %.1f %% more CPU time", cost.percent);
-    } else if (cost.tool_known) {
+    if (cost->percent_known) {
+        base_text_addf(part, "cost: %.1f %% more CPU time", cost->percent);
+    } else if (cost->tool_known) {
         base_text_add(part, "cost: ");
-        view_text_time(part, (int64_t)cost.tool_ns, flow->context->options->ascii);
+        view_text_time(part, (int64_t)cost->tool_ns, flow->context->options->ascii);
         base_text_add(part, " of CPU time");
     }
     report_flow_add(flow, part, VIEW_PLAIN);
-    if (cost.own_samples)
+    if (cost->own_samples)
         base_text_addf(part, "Tally itself: %.1f %% of all samples%s",
-                       100 * (double)cost.own_samples / (double)cost.samples,
-                       cost.left_out ? ", left out" : "");
+                       100 * (double)cost->own_samples / (double)cost->samples,
+                       cost->left_out ? ", left out" : "");
     report_flow_add(flow, part, VIEW_PLAIN);
+}
+
+void report_cost_line(struct report_flow *flow, struct base_text *part)
+{
+    struct report_cost cost = report_cost_of(flow->context);
+    cost_add_sum(flow, &cost, part);
 }
 
 /* --- in parts --- */
@@ -268,7 +263,7 @@ void report_cost_parts(struct report_flow *flow, struct base_text *part)
 {
     struct report_cost cost = report_cost_of(flow->context);
     const char *engine = profile_meta(flow->context->profile, "engine");
-    report_cost_line(flow, part);
+    cost_add_sum(flow, &cost, part);
     cost_add_tool(flow, &cost, part);
     cost_add_stubs(flow, &cost, part);
     cost_add_stops(flow, part);

@@ -1,6 +1,5 @@
 /* report_cost.h - what measuring cost: the CPU time of tally itself, and the part of the target's that lies in
- * Tally's own code there (profile_own.h), in one figure and in parts. Private to src/tool/report. Context:
- * tool. */
+ * Tally's own code there (profile_own.h), in one figure and in parts. Context: tool. */
 #ifndef REPORT_COST_H
 #define REPORT_COST_H
 
@@ -23,6 +22,9 @@ struct report_cost {
     uint64_t stub_samples; /* of those, in stubs */
 };
 
+/* The counter of sampled time whose samples say what part of the target's time is Tally's: CPU time, where it
+ * was recorded; 0: none. */
+uint32_t report_cost_counter(const struct profile *profile);
 struct report_cost report_cost_of(const struct view_context *context);
 /* "cost: 6.2 % more CPU time   Tally itself: 4.1 % of all samples, left out" */
 void report_cost_line(struct report_flow *flow, struct base_text *part);

@@ -47,12 +47,26 @@ struct head_counted {
     bool dropped; /* a part had no room */
 };
 
-/* Adds a part if it fits on the line with the dots behind it, and empties it. The first one always is. */
+/* The first part of the line, which always has room: what is too long is shortened in its middle. */
+static void head_fit(const struct view_context *context, struct base_text *part)
+{
+    struct base_text fitted = {0};
+    unsigned columns = context->width ? context->width - MORE_COLUMNS : 0;
+    view_text_fit(&fitted, base_text_string(part), columns, context->options->ascii);
+    base_text_clear(part);
+    base_text_add(part, base_text_string(&fitted));
+    part->failed |= fitted.failed;
+    base_text_free(&fitted);
+}
+
+/* Adds a part if it fits on the line with the dots behind it, and empties it. */
 static void head_add_counted(struct head_counted *counted, struct base_text *part)
 {
     struct report_flow *flow = counted->flow;
     unsigned width = base_utf8_width(base_text_string(part));
-    if (flow->column && !report_flow_has_room(flow, width + MORE_COLUMNS)) {
+    if (!flow->column) {
+        head_fit(flow->context, part);
+    } else if (!report_flow_has_room(flow, width + MORE_COLUMNS)) {
         counted->dropped |= part->length != 0;
         base_text_clear(part);
     }
@@ -144,17 +158,20 @@ static void head_add_figures(struct report_flow *flow, struct base_text *part)
 
 enum { WRONG_PARTS = 3 };
 
-/* How it ended, losses of at most so many kinds, and notes; a part may be empty. */
-static void head_wrong(struct view_context *context, unsigned kinds, struct base_text parts[WRONG_PARTS])
+/* How it ended, losses of at most so many kinds, and notes; a part may be empty. `where`: with the options that
+ * show the rest. */
+static void head_wrong(struct view_context *context, unsigned kinds, bool where,
+                       struct base_text parts[WRONG_PARTS])
 {
     size_t notes = report_header_notes(context);
     for (size_t i = 0; i < WRONG_PARTS; i++)
         base_text_clear(&parts[i]);
     report_header_end(context, true, &parts[0]);
     if (report_losses_any(context))
-        report_losses_line(context, kinds, &parts[1]);
+        report_losses_line(context, kinds, where, &parts[1]);
     if (notes)
-        base_text_addf(&parts[2], "%zu %s (tally report --header)", notes, notes == 1 ? "note" : "notes");
+        base_text_addf(&parts[2], "%zu %s%s", notes, notes == 1 ? "note" : "notes",
+                       where ? " (tally report --header)" : " (-v)");
 }
 
 static unsigned head_width(const struct base_text parts[WRONG_PARTS])
@@ -167,17 +184,19 @@ static unsigned head_width(const struct base_text parts[WRONG_PARTS])
     return width;
 }
 
-/* With as many kinds of losses as the line has room for. */
+/* With as many kinds of losses as the line has room for, and where to look if it has. */
 static void head_add_wrong(struct report_flow *flow)
 {
     struct view_context *context = flow->context;
     struct base_text parts[WRONG_PARTS] = {{0}};
     bool complete = profile_meta(context->profile, "complete") != NULL;
-    for (unsigned kinds = REPORT_LOSSES_KINDS + 1; kinds-- > 0;) {
-        head_wrong(context, kinds, parts);
-        if (report_flow_has_room(flow, head_width(parts)))
-            break;
+    bool fits = false;
+    for (unsigned kinds = REPORT_LOSSES_KINDS + 1; kinds-- > 0 && !fits;) {
+        head_wrong(context, kinds, true, parts);
+        fits = report_flow_has_room(flow, head_width(parts));
     }
+    if (!fits)
+        head_wrong(context, 0, false, parts);
     for (size_t i = 0; i < WRONG_PARTS; i++) {
         report_flow_add(flow, &parts[i], i || complete ? VIEW_PLAIN : VIEW_BOLD);
         base_text_free(&parts[i]);

@@ -315,7 +315,7 @@ void report_header_end(const struct view_context *context, bool brief, struct ba
         base_text_addf(out, "unfinished: %s; %s", partial ? partial : "the recording did not come to its end",
                        partial ? "this is what it has" : "this is what was saved until then");
     else if (status && *status && strcmp(status, "0") && strcmp(status, "success"))
-        base_text_addf(out, "the target ended with %s", status);
+        base_text_addf(out, "%sended with %s", brief ? "" : "the target ", status);
 }
 
 static void add_end(struct report_flow *flow, struct base_text *part)
@@ -340,7 +340,7 @@ void report_header_full(struct view_context *context)
     report_cost_parts(&flow, &part);
     report_flow_end_line(&flow);
     add_end(&flow, &part);
-    report_losses_line(context, REPORT_LOSSES_KINDS, &part);
+    report_losses_line(context, REPORT_LOSSES_KINDS, true, &part);
     report_flow_add(&flow, &part, VIEW_PLAIN);
     report_flow_end_line(&flow);
     add_notes(&flow, &part);

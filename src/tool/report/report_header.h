@@ -24,7 +24,8 @@ void report_header_command(const struct view_context *context, struct base_text 
 /* Recorded with --no-time: calls are all there is, and the selection names a counter that is not in the
  * profile. */
 bool report_header_time_is_absent(const struct view_context *context);
-/* "the target ended with signal 11", or that the recording has no end; nothing if all is well. */
+/* "the target ended with signal 11", or that the recording has no end; nothing if all is well. `brief`: in as
+ * few words as will do. */
 void report_header_end(const struct view_context *context, bool brief, struct base_text *out);
 /* "other counters (--counter): heap.total, heap.count"; nothing if there is none beside the one that is shown. */
 void report_header_others(const struct view_context *context, struct base_text *out);

@@ -177,7 +177,7 @@ bool report_losses_any(const struct view_context *context)
     return any;
 }
 
-void report_losses_line(struct view_context *context, unsigned most, struct base_text *out)
+void report_losses_line(struct view_context *context, unsigned most, bool where, struct base_text *out)
 {
     unsigned kinds = 0;
     base_text_add(out, "lost: ");
@@ -193,7 +193,7 @@ void report_losses_line(struct view_context *context, unsigned most, struct base
     if (kinds > most)
         base_text_addf(out, "%s%u %s%s", most ? ", " : "", kinds - most, most ? "more " : "",
                        kinds - most == 1 ? "kind" : "kinds");
-    if (context->options->view != VIEW_LOSSES)
+    if (where && context->options->view != VIEW_LOSSES)
         base_text_add(out, " (tally report --losses)");
 }
 

@@ -22,9 +22,10 @@ int report_held(struct view_context *context); /* VIEW_LEAKS and VIEW_PEAK */
 int report_latency(struct view_context *context);
 int report_descriptors(struct view_context *context);
 
-/* report_losses.c: "lost: ..." in one line (appended without a line break), of so many kinds. */
+/* report_losses.c: "lost: ..." in one line (appended without a line break), of so many kinds. `where`: with the
+ * command that shows all of them. */
 enum { REPORT_LOSSES_KINDS = 4 };
-void report_losses_line(struct view_context *context, unsigned most, struct base_text *out);
+void report_losses_line(struct view_context *context, unsigned most, bool where, struct base_text *out);
 /* Is anything lost? */
 bool report_losses_any(const struct view_context *context);
 void report_losses_json(struct view_context *context);

@@ -83,10 +83,9 @@ struct stub_x86_64_request {
     uint64_t address;   /* run-time, of the first one */
     const uint8_t *old; /* `length` bytes */
     uint64_t target;    /* of the direct kinds: where the stub goes on, run-time */
-    uint64_t
-        island; /* of JUMP_SHORT, BRANCH_SHORT and JUMP_INDIRECT_SHORT: run-time address of five unused bytes */
-    bool by_slot; /* of the direct kinds: `target` is a linkage stub, and a hook may lie behind it */
-    bool quiet;   /* of the indirect kinds: the callee has no hook, so nobody would take a mark */
+    uint64_t island;    /* of kinds that have one: run-time address of five unused bytes */
+    bool by_slot;       /* of the direct kinds: `target` is a linkage stub, and a hook may lie behind it */
+    bool quiet;         /* of the indirect kinds: the callee has no hook, so nobody would take a mark */
 };
 
 /* Appends the site's stub to `code` (begun at the stub's run-time address). Look at code->refused. */

@@ -41,7 +41,7 @@ def measured(pid):
         "address space": int(facts["VmSize"].split()[0]),
         "text": len(calls.changed_text(pid)),
         "traced": len(calls.tracers(pid)),
-        "signals": tuple(facts[name] for name in ("SigCgt", "SigIgn", "SigBlk")),
+        "signals": (facts["SigCgt"], facts["SigIgn"], harm.Footprint.always_blocked(pid, pid)),
         "timers": harm.Footprint.read(pid, "timers").count("ID: "),
         "threads": int(facts["Threads"]),
         "descriptors": len(os.listdir(f"/proc/{pid}/fd")),

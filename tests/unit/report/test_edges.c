@@ -77,7 +77,7 @@ static void empty_profiles(void **state)
     profile_set_meta(profile, "exit_status", "signal 9 (Killed)");
     text = sample_profile_report(profile, &options);
     expect_in(text, "No samples: the target slept\n");
-    expect_in(text, "the target ended with signal 9 (Killed)\n");
+    expect_in(text, "\nended with signal 9 (Killed)\n");
     assert_null(strstr(text, "unfinished"));
     free(text);
     profile_free(profile);

@@ -142,6 +142,13 @@ static void headers(void **state)
     (void)state;
     check_view("header-full", (struct view_options){.header = VIEW_HEADER_FULL, .limit_rows = 1});
     check_view("header-alone", (struct view_options){.header = VIEW_HEADER_ALONE});
+    struct sample_profile wrong = sample_profile_full(); /* all that the fourth line may have to say */
+    profile_set_meta(wrong.profile, "exit_status", "signal 11 (Segmentation fault)");
+    profile_set_meta(wrong.profile, "calls_notice", "two processes got away");
+    profile_set_meta(wrong.profile, "rate_notice", "the rate was lowered");
+    for (unsigned number = 1; number < 9; number++)
+        profile_lose(wrong.profile, number, 1234567);
+    check_view_of(wrong, "header-wrong", (struct view_options){.limit_rows = 1});
     check_view_of(sample_profile_counted(), "calls-header-full",
                   (struct view_options){.header = VIEW_HEADER_FULL, .limit_rows = 1});
 }

@@ -40,6 +40,7 @@ static uint64_t *result; /* shared with children */
 static unsigned long in_stubs[STUB_LOCK + 1][STUB_KIND_END], in_hooks[STUB_LOCK + 1];
 static unsigned long in_bodies[STUB_LOCK + 1]; /* of stubs */
 static unsigned long frames[STUB_LOCK + 1][SLAB_FRAME_RECORDER + 1], on_islands[STUB_LOCK + 1];
+static unsigned long moved[STUB_LOCK + 1][2]; /* instructions of the program's, and added ones */
 
 struct step {
     uint64_t pc, sp;
@@ -98,11 +99,14 @@ static uint64_t peek(pid_t pid, uint64_t address)
     return (uint64_t)word;
 }
 
-static void count_piece(const struct slab *slab, uint64_t pc, enum slab_frame_kind kind)
+static void count_piece(const struct slab *slab, uint64_t pc, const struct slab_frame *frame)
 {
     enum stub_form form = slab->counter.form;
+    enum slab_frame_kind kind = frame->kind;
     const struct slab_piece *piece = NULL;
     frames[form][kind]++;
+    assert_true(frame->own || kind == SLAB_FRAME_MOVED);
+    moved[form][frame->own] += kind == SLAB_FRAME_MOVED;
     if (pc < slab->regions[0].address || pc >= slab->regions[0].address + slab->regions[0].used)
         on_islands[form] += plan_function_at(slab->plan, pc - slab->bias) == PLAN_NONE;
     for (size_t i = 0; i < slab->piece_count && slab->pieces[i].address <= pc; i++)
@@ -136,7 +140,7 @@ static bool project(const struct slab_subject *subject, pid_t pid, struct step *
             assert_false(step->pc - region[i].address < region[i].size);
         return true;
     }
-    count_piece(&subject->slab, step->pc, frame.kind);
+    count_piece(&subject->slab, step->pc, &frame);
     if (step->pc - subject->regions[0].address < subject->regions[0].size)
         inside_is_nothing(&subject->slab, step->pc);
     if (frame.kind == SLAB_FRAME_RECORDER) {
@@ -272,6 +276,7 @@ static void nothing_was_left_out(void **state)
                 fail_msg("no step in a stub of kind %d, form %d", kind, form);
         for (int kind = SLAB_FRAME_ENTRY; kind <= SLAB_FRAME_RECORDER; kind++)
             assert_true(frames[form][kind] > 0);
+        assert_true(moved[form][false] > 0 && moved[form][true] > 0);
         assert_true(in_hooks[form] > 0);
         assert_true(on_islands[form] > 0);
         assert_true(in_bodies[form] > 0);
