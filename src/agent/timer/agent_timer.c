@@ -13,9 +13,9 @@
  *      these two apart. Known exceptions: io_uring_enter does such work inside of the call and would end with
  *      EINTR, so a program that makes an io_uring is not sampled (agent_hook_signal.c). What ends a call
  *      without a handler, SIGSTOP and SIGCONT, may meet a tick in the very same call; then that ends with
- *      EINTR, as some calls do in any case, signal(7). A thread on which EINTR is seen beside a sample, and
- *      no signal that explains it, loses its timer: where there is a way that is not known here, it is taken
- *      once.
+ *      EINTR, as some calls do in any case, signal(7). A tick that comes behind it, before the call is
+ *      continued, is none. A thread on which EINTR is seen beside a sample, and no signal that explains it,
+ *      loses its timer: where there is a way that is not known here, it is taken once.
  *   2. The signal is SIGURG, which by default is ignored. Whatever takes the handler away (a program that
  *      resets all signals, an exec, somebody's own system call) turns the timers into nothing, not into a
  *      death. A pending signal of a timer does not pass an exec, and setting the default action drops those
@@ -483,7 +483,7 @@ static bool handle_signal(const struct timer_info *info, void *context)
 
 /* Counted while it makes system calls: who forbids them for all threads waits for it (agent_hook_filter.c).
  * The program's handlers that are let in at the end may jump out, and are not. */
-void agent_timer_handler(int signal, const struct timer_info *info, void *context)
+static void take_signal(int signal, const struct timer_info *info, void *context)
 {
     struct wire_agent_process *process = agent_process();
     if (!is_timed(process) || (uint32_t)signal != own_signal()) /* late, of timers that ended */
@@ -493,4 +493,11 @@ void agent_timer_handler(int signal, const struct timer_info *info, void *contex
     __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
     if (sampled && agent_may(WIRE_AGENT_CALL_TIMERS))
         agent_timer_restart_let_in(context);
+}
+
+void agent_timer_handler(int signal, const struct timer_info *info, void *context)
+{
+    take_signal(signal, info, context);
+    if (agent_timer_restart_is_continued(context))
+        agent_timer_continue(context);
 }

@@ -4,7 +4,7 @@
  * to wait, the timer's signal is made as soon as something else ends the waiting, and as it is the thread's
  * own it is taken before those that were sent to the whole process (kernel/signal.c, get_signal and
  * dequeue_signal). Then the kernel asks our handler's flags what becomes of the call, and takes our frame for
- * what the call's own signal mask was for. Two things would differ from what the program knows:
+ * what the call's own signal mask was for. Three things would differ from what the program knows:
  *
  *   1. A call that may begin anew (ERESTARTSYS) does, because of SA_RESTART, though the handler that follows
  *      wants EINTR: alarm() before a read would not end it. So what comes next is looked at, and if it has no
@@ -14,20 +14,29 @@
  *      where nothing is held any more. Not on an alternative stack that has no room for a second frame of the
  *      kernel's and for a handler that may have been written for the thread's own stack: there the call ends
  *      with EINTR, and the thread's timer with it.
+ *   3. poll, nanosleep, and a futex with a time-out that a tracer's stop, or SIGSTOP and SIGCONT, interrupt are
+ *      continued with the time that is left: the kernel steps the thread back to its syscall instruction, with
+ *      the number of restart_syscall. A tick between there and the call comes before it, and rt_sigreturn makes
+ *      the kernel forget how to go on: the call would end with EINTR, which has no reason that the program
+ *      knows. So the handler goes back without rt_sigreturn (agent_timer_x86_64_continue.S). Not where a signal
+ *      of the program's waits, whose handler ends the call in any case; nor where the way back is not all known:
+ *      a shadow stack, a stack for signals that is disarmed while it is used, a debugger's step. There the call
+ *      ends with EINTR.
  *
- * Both are seen by the registers: rcx is the address behind the call after every return from the kernel, r11
+ * All are seen by the registers: rcx is the address behind the call after every return from the kernel, r11
  * the flags, and the arguments are as they were. In the first case the same registers may stand before a call
- * that was not made yet, the next one of a loop. So it is ended only if it would wait now, as the kernel says
- * (poll, and fcntl of the descriptor), flags of the call or the word of a futex: then a signal that came a
- * moment later would have ended it the same way. A call that would not wait is let begin, which is right in
- * both cases. rax is the number again in the first case, and -EINTR in the second, where the C library's code
- * in front of the call gives the number, or that the arguments do. What does not look like that is left
- * alone; as it ends its thread's timer (agent_timer.c, 1) that is once in a thread at most. It is never made
- * again: a handler of the program's that blocked our signal, and has returned, leaves the same registers
- * behind, and meant what it did.
+ * that was not made yet, the next one of a loop; in the third nobody but the kernel has that number there. So
+ * it is ended only if it would wait now, as the kernel says (poll, and fcntl of the descriptor), flags of the
+ * call or the word of a futex: then a signal that came a moment later would have ended it the same way. A call
+ * that would not wait is let begin, which is right in both cases. rax is the number again in the first case,
+ * and -EINTR in the second, where the C library's code in front of the call gives the number, or that the
+ * arguments do. What does not look like that is left alone; as it ends its thread's timer (agent_timer.c, 1)
+ * that is once in a thread at most. It is never made again: a handler of the program's that blocked our signal,
+ * and has returned, leaves the same registers behind, and meant what it did.
  *
- * Source: arch/x86/kernel/signal.c, handle_signal; kernel/signal.c; signal(7); AMD64 Architecture
- * Programmer's Manual 3, SYSCALL. */
+ * Source: arch/x86/kernel/signal.c, handle_signal and arch_do_signal_or_restart; signal_64.c, rt_sigreturn;
+ * kernel/signal.c; signal(7); restart_syscall(2); AMD64 Architecture Programmer's Manual 3, SYSCALL, and 4,
+ * XRSTOR. */
 #include "agent_timer_restart.h"
 
 #include <sys/syscall.h>
@@ -46,20 +55,24 @@
 #define PWAIT2          441 /* SYS_epoll_pwait2, which old headers lack */
 #define OPENAT2         437
 #define STEP_FLAGS      UINT64_C(0x10100) /* RF, TF: a debugger's */
-#define WAIT_FOR_ALL    0x100             /* MSG_WAITALL */
-#define MESSAGE_AT_ONCE 0x40              /* MSG_DONTWAIT */
-#define FILE_AT_ONCE    8                 /* RWF_NOWAIT */
-#define GET_FLAGS       3                 /* F_GETFL */
-#define NEVER_WAITS     04000             /* O_NONBLOCK */
-#define READABLE        1                 /* POLLIN */
+#define TRAP_FLAG       UINT64_C(0x100)
+#define WAIT_FOR_ALL    0x100 /* MSG_WAITALL */
+#define MESSAGE_AT_ONCE 0x40  /* MSG_DONTWAIT */
+#define FILE_AT_ONCE    8     /* RWF_NOWAIT */
+#define GET_FLAGS       3     /* F_GETFL */
+#define NEVER_WAITS     04000 /* O_NONBLOCK */
+#define READABLE        1     /* POLLIN */
 #define RED_ZONE        128
 #define HANDLER_ROOM    16384
+#define STACK_DISARMED  UINT64_C(0x80000000) /* SS_AUTODISARM */
+#define VECTOR_MAGIC_AT 464                  /* struct _fpx_sw_bytes */
+#define VECTOR_MAGIC    0x46505853u          /* FP_XSTATE_MAGIC1 */
 
 /* The kernel's ucontext, as a handler gets it (arch/x86/include/uapi/asm/sigcontext.h). */
 struct context {
     uint64_t flags, link, stack[3];
     uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip;
-    uint64_t rflags, segments, error, trap, blocked_before, address, vector, reserved[8];
+    uint64_t rflags, segments, error, trap, blocked_before, address, vectors, reserved[8];
     uint64_t blocked;
 };
 _Static_assert(__builtin_offsetof(struct context, rip) == 40 + 128, "struct sigcontext");
@@ -334,4 +347,22 @@ bool agent_timer_restart_was_ended(const void *context)
     return is_ended(found) &&
            (signals_kept_out(found, mask_of(found)) != 0 ? !has_handler_room(found)
                                                          : !(agent_may_pending() & ~found->blocked));
+}
+
+/* --- 3. calls that are continued --- */
+
+/* What the kernel saved of vector registers is as XRSTOR wants it. */
+static bool has_vectors(const struct context *found)
+{
+    const uint32_t *magic = (const uint32_t *)(found->vectors + VECTOR_MAGIC_AT);
+    return found->vectors != 0 && *magic == VECTOR_MAGIC;
+}
+
+bool agent_timer_restart_is_continued(const void *context)
+{
+    const struct context *found = context;
+    return found->rax == SYS_restart_syscall && found->rcx == found->rip + CALL_BYTES &&
+           is_syscall(found->rip) && !(found->rflags & TRAP_FLAG) && !(found->stack[1] & STACK_DISARMED) &&
+           has_vectors(found) && agent_may(WIRE_AGENT_CALL_TIMERS | WIRE_AGENT_CALL_MASK) &&
+           !(agent_may_pending() & ~found->blocked);
 }

@@ -15,4 +15,10 @@ AGENT_BY_NAME void agent_timer_restart_settle(void *context);
  * The program's handlers run inside, and may leave by longjmp. */
 AGENT_BY_NAME void agent_timer_restart_let_in(const void *context);
 
+/* Is one about to be continued that was interrupted, and would end with EINTR if the handler returned as handlers
+ * do? */
+AGENT_BY_NAME bool agent_timer_restart_is_continued(const void *context);
+/* Goes back to it, if that can be done here (agent_timer_x86_64_continue.S). */
+void agent_timer_continue(const void *context);
+
 #endif

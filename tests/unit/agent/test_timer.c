@@ -19,11 +19,12 @@
 #include <cmocka.h>
 
 #include "agent_rig.h"
+#include "timer_rig.h"
 
 #define AWAY     __attribute__((noinline, noclone))
-#define MS       UINT64_C(1000000)
-#define LEAST    (2 * MS)
-#define SPREAD   (4 * MS)
+#define MS       TIMER_RIG_MS
+#define LEAST    TIMER_RIG_LEAST
+#define SPREAD   TIMER_RIG_SPREAD
 #define SECCOMP  317
 #define IO_URING 425
 
@@ -50,14 +51,9 @@ static long body_call(long number, long first, long second, long third)
 
 /* --- the rig --- */
 
-static void set_action_of(int signal, const struct wire_agent_action *action)
-{
-    assert_int_equal(syscall(SYS_rt_sigaction, signal, action, NULL, 8), 0);
-}
-
 static void set_action(const struct wire_agent_action *action)
 {
-    set_action_of(SIGURG, action);
+    timer_rig_set_action(SIGURG, action);
 }
 
 static uint64_t handler_of(int signal)
@@ -88,23 +84,7 @@ static void hook_all(void)
 static int set_up(void **state)
 {
     (void)state;
-    agent_rig_begin(&rig, &(struct agent_rig_options){.flags = WIRE_AGENT_FOLLOW});
-    struct wire_agent_control *control = rig.control;
-    control->timer_least_ns = LEAST;
-    control->timer_spread_ns = SPREAD;
-    control->timer_mean_ns = LEAST + SPREAD / 2;
-    control->timer_tick_ns = MS;
-    control->timer_signal = SIGURG;
-    control->timer_other = SIGWINCH;
-    control->timer_clock = WIRE_AGENT_CLOCK_CPU;
-    control->action =
-        (struct wire_agent_action){(uint64_t)agent_rig_symbol(&rig, "agent_timer_handler"),
-                                   SA_SIGINFO | SA_ONSTACK | SA_RESTART | 0x04000000,
-                                   (uint64_t)agent_rig_symbol(&rig, "agent_entry_restorer"), UINT64_MAX};
-    rig.process->own_pid = (uint32_t)getpid();
-    rig.process->timer_signal = SIGURG;
-    set_action(&control->action);
-    rig.process->timing = WIRE_AGENT_TIMED;
+    timer_rig_begin(&rig);
     caught = 0;
     hook_all();
     return 0;
@@ -112,7 +92,7 @@ static int set_up(void **state)
 
 static struct wire_agent_timer *timers(void)
 {
-    return (void *)((uint8_t *)rig.process + rig.layout.timers);
+    return timer_rig_timers(&rig, rig.process);
 }
 
 static int kernel_timers(void)
@@ -130,11 +110,7 @@ static int kernel_timers(void)
 static int tear_down(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < WIRE_AGENT_TIMERS; i++)
-        if (timers()[i].state != WIRE_AGENT_TIMER_NONE)
-            syscall(SYS_timer_delete, timers()[i].id);
-    signal(SIGURG, SIG_DFL);
-    signal(SIGWINCH, SIG_DFL);
+    timer_rig_end(timers());
     assert_int_equal(kernel_timers(), 0);
     agent_rig_end(&rig);
     return 0;
@@ -438,7 +414,7 @@ static void move_here(void)
     assert_int_equal(rig.process->unmovable, 0);
     rig.process->before = none;
     rig.process->timer_signal = SIGWINCH;
-    set_action_of(SIGWINCH, &rig.control->action);
+    timer_rig_set_action(SIGWINCH, &rig.control->action);
     rig.process->timing = WIRE_AGENT_TIMED;
     begin_here();
 }
