@@ -3,6 +3,7 @@
 TALLY_REDIS_ROUNDS and TALLY_REDIS_SECONDS say how often and how long: 8 times 0.3 seconds, with TALLY_LONG 200 times 2."""
 import os
 import random
+import re
 import socket
 import threading
 
@@ -86,12 +87,29 @@ def started(context):
     context.check(tally.wait_for(lambda: os.path.exists(path) or server.poll() is not None), "the server has no socket")
     if server.poll() is not None:
         raise AssertionError(f"the server ended: {server.communicate()}")
+    with socket.socket(socket.AF_UNIX) as connection:  # it answers when it has opened and closed all that it needs to begin
+        connection.connect(path)
+        connection.sendall(encoded("PING"))
+        context.equal(connection.makefile("rb").readline(), b"+PONG\r\n", "the server's first answer")
+    without = opened(server.pid)
+    tally.wait_for(lambda: opened(server.pid) != without, 0.2)  # until it has closed that connection
     return server, path
 
 
 def status_of(pid, name):
     with open(f"/proc/{pid}/status", encoding="utf-8") as file:
         return next(int(line.split()[1]) for line in file if line.startswith(name + ":"))
+
+
+def opened(pid):
+    """What its descriptors lead to, without the numbers of connections."""
+    found = []
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            found.append(re.sub(r"socket:.*", "socket", os.readlink(f"/proc/{pid}/fd/{name}")))
+        except FileNotFoundError:  # closed meanwhile
+            pass
+    return sorted(found)
 
 
 def mapped(pid):
@@ -130,7 +148,7 @@ def check_counted(context, profile, options, number):
 def come_and_go(context):
     tap.need("redis-server")
     server, path = started(context)
-    files, shared, open_files = mapped(server.pid), status_of(server.pid, "RssShmem"), len(os.listdir(f"/proc/{server.pid}/fd"))
+    files, shared, open_files = mapped(server.pid), status_of(server.pid, "RssShmem"), opened(server.pid)
     clients = [Client(path, number) for number in range(CLIENTS)]
     for client in clients:
         client.start()
@@ -156,7 +174,8 @@ def come_and_go(context):
     context.equal(server.poll(), None, "the server's status")
     context.equal(mapped(server.pid), files, "what is mapped from files")
     context.equal(status_of(server.pid, "RssShmem"), shared, "shared memory, kB")
-    context.check(tally.wait_for(lambda: len(os.listdir(f"/proc/{server.pid}/fd")) == open_files), "descriptors stayed open")
+    tally.wait_for(lambda: opened(server.pid) == open_files)  # it closes the last connections by itself
+    context.equal(opened(server.pid), open_files, "what is open")
     server.terminate()
     context.equal(server.wait(60), 0, "the server's status at the end")
 
