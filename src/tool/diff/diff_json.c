@@ -80,6 +80,15 @@ static void json_add_row(const struct diff *diff, const struct diff_row *row)
     }
 }
 
+/* By the names of report --json. */
+static void write_own(const struct diff *diff, size_t run)
+{
+    struct diff_own own = diff_own(diff, run, run + 1);
+    base_json_unsigned(diff->json, "all_samples", own.all_samples);
+    base_json_unsigned(diff->json, "own_samples", own.samples);
+    base_json_bool(diff->json, "left_out", own.left_out);
+}
+
 static void write_side(const struct diff *diff, const char *key, size_t begin, size_t end)
 {
     struct base_json *json = diff->json;
@@ -95,6 +104,7 @@ static void write_side(const struct diff *diff, const char *key, size_t begin, s
         base_json_bool(json, "complete", profile_meta(profile, "complete") != NULL);
         base_json_integer(json, "value", diff->whole[run].value);
         base_json_unsigned(json, "samples", diff->whole[run].samples);
+        write_own(diff, run);
         base_json_end(json, '}');
     }
     base_json_end(json, ']');

@@ -90,6 +90,15 @@ void diff_percent_text(const struct diff_row *row, struct base_text *out);
 /* Was all of the counter counted in every run (profile_extent.h)? */
 bool diff_all_counted(const struct diff *diff);
 
+struct diff_own {
+    uint64_t samples, all_samples; /* whatever the filters take */
+    bool left_out;                 /* none of `samples` is in any figure */
+};
+
+/* What of the counter is Tally's own, in the runs from `begin` to before `end`; nothing of exact
+ * counters and of calls. */
+struct diff_own diff_own(const struct diff *diff, size_t begin, size_t end);
+
 /* Notes on what makes the sides hard to compare, a sentence each; `each` is called in order. */
 void diff_notes(struct diff *diff, void (*each)(struct diff *diff, const char *note));
 

@@ -11,7 +11,7 @@
 #include "view_table.h"
 #include "view_text.h"
 
-enum { WIDE = 110, HANGING = 2 };
+enum { WIDE = 110, HANGING = 2, BELOW_SIDE = 5 };
 
 /* --- figures --- */
 
@@ -93,6 +93,18 @@ static void add_note(struct diff *diff, const char *note)
     base_text_free(&line);
 }
 
+/* Below its side: "     Tally itself: 28.1 % of all samples, left out", if it has any of Tally's own. */
+static void add_own(struct diff *diff, size_t begin, size_t end)
+{
+    struct diff_own own = diff_own(diff, begin, end);
+    struct base_text line = {0};
+    view_text_own(&line, own.samples, own.all_samples, own.left_out);
+    if (line.length)
+        base_text_addf(diff->out, "%*s%s\n", BELOW_SIDE, "", line.data);
+    diff->out->failed |= line.failed;
+    base_text_free(&line);
+}
+
 /* "old  a.tally, b.tally: sqlite3 bench.db; time.cpu 2.31 s, 2,304 samples at 999 Hz" */
 static void add_side(struct diff *diff, bool new)
 {
@@ -121,6 +133,7 @@ static void add_side(struct diff *diff, bool new)
         }
     }
     text_add_line(diff, base_text_string(&line), VIEW_BOLD);
+    add_own(diff, begin, end);
     diff->out->failed |= line.failed;
     base_text_free(&line);
 }

@@ -197,3 +197,12 @@ struct profile_own profile_own_sum(const struct profile *profile, uint32_t count
             own_add(profile, &sum, &profile->cells[i]);
     return sum;
 }
+
+uint64_t profile_own_all_samples(const struct profile *profile, uint32_t counter)
+{
+    uint64_t samples = profile_own_left_out(profile, counter).samples;
+    for (size_t i = 0; i < profile->cell_count; i++)
+        if (profile->cells[i].counter == counter)
+            samples += profile->cells[i].samples;
+    return samples;
+}

@@ -40,5 +40,7 @@ bool profile_own_program_node(const struct profile *profile, uint32_t *node, uin
 struct profile_own profile_own_left_out(const struct profile *profile, uint32_t counter);
 /* What of a counter is Tally's own, left out or not. */
 struct profile_own profile_own_sum(const struct profile *profile, uint32_t counter);
+/* All samples of a counter, with Tally's own, left out or not. */
+uint64_t profile_own_all_samples(const struct profile *profile, uint32_t counter);
 
 #endif

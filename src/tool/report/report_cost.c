@@ -25,15 +25,6 @@ uint32_t report_cost_counter(const struct profile *profile)
     return 0;
 }
 
-static uint64_t samples_of(const struct profile *profile, uint32_t counter)
-{
-    uint64_t samples = 0;
-    for (size_t i = 0; counter && i < profile->cell_count; i++)
-        if (profile->cells[i].counter == counter)
-            samples += profile->cells[i].samples;
-    return samples;
-}
-
 /* Profiles of earlier versions have samples in stubs among the program's, and say how many. */
 static void add_stubs_of_old(const struct view_context *context, struct report_cost *cost)
 {
@@ -82,7 +73,7 @@ struct report_cost report_cost_of(const struct view_context *context)
     uint32_t counter = report_cost_counter(profile);
     struct profile_own own = profile_own_sum(profile, counter);
     struct profile_own out = profile_own_left_out(profile, counter);
-    struct report_cost cost = {.samples = samples_of(profile, counter) + out.samples,
+    struct report_cost cost = {.samples = counter ? profile_own_all_samples(profile, counter) : 0,
                                .own_samples = own.samples,
                                .stub_samples = own.stub_samples,
                                .of_cpu = is_cpu_time(profile, counter)};
@@ -104,10 +95,7 @@ static void cost_add_sum(struct report_flow *flow, const struct report_cost *cos
         base_text_add(part, " of CPU time");
     }
     report_flow_add(flow, part, VIEW_PLAIN);
-    if (cost->own_samples)
-        base_text_addf(part, "Tally itself: %.1f %% of all samples%s",
-                       100 * (double)cost->own_samples / (double)cost->samples,
-                       cost->left_out ? ", left out" : "");
+    view_text_own(part, cost->own_samples, cost->samples, cost->left_out);
     report_flow_add(flow, part, VIEW_PLAIN);
 }
 

@@ -106,6 +106,13 @@ void view_text_share(struct base_text *out, const struct view_selection *selecti
                    50 * (share.high - share.low));
 }
 
+void view_text_own(struct base_text *out, uint64_t own, uint64_t all, bool left_out)
+{
+    if (own)
+        base_text_addf(out, "Tally itself: %.1f %% of all samples%s", 100 * (double)own / (double)all,
+                       left_out ? ", left out" : "");
+}
+
 void view_text_percent(struct base_text *out, double percent)
 {
     base_text_addf(out, "%.6g", percent);

@@ -26,6 +26,9 @@ void view_text_value(struct base_text *out, const char *unit, int64_t value, boo
 void view_text_share(struct base_text *out, const struct view_selection *selection,
                      const struct view_figure *figure, bool ascii);
 
+/* "Tally itself: 28.1 % of all samples, left out": what profile_own.h tells apart; nothing if there is none. */
+void view_text_own(struct base_text *out, uint64_t own, uint64_t all, bool left_out);
+
 /* "0.5", "2", "12.25": a percentage that somebody typed. */
 void view_text_percent(struct base_text *out, double percent);
 

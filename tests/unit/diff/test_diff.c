@@ -10,6 +10,7 @@
 
 #include "check_json.h"
 #include "diff.h"
+#include "profile_own.h"
 #include "sample_profile.h"
 
 /* Samples of main, exec, next and fib, and calls main -> exec, of one run. */
@@ -331,6 +332,41 @@ static void paths_and_totals(void **state)
     drop(&sides);
 }
 
+/* So many samples of main in the agent, and nothing else new. */
+static void add_own(const struct sides *sides, size_t run, uint64_t samples)
+{
+    struct sample_profile s = sides->samples[run];
+    uint32_t agent = profile_image(s.profile, PROFILE_IMAGE_FILE, PROFILE_AGENT_IMAGE, "", 0);
+    SAMPLE(&s, 0, samples, sample_profile_function(&s, s.program, "main", 0x200, NULL, 0),
+           sample_profile_function(&s, agent, "insert_block", 0x10, NULL, 0));
+}
+
+/* Of both runs of the new side together, 500 of 2,500; of the old side's none. */
+static void own_samples(void **state)
+{
+    (void)state;
+    struct sides sides = {0};
+    struct diff_options options = plain;
+    struct base_error error = {0};
+    for (int i = 0; i < 3; i++)
+        add(&sides, i == 0, (const uint64_t[]){500, 300, 150, 50}, 0);
+    add_own(&sides, 1, 500);
+    char *text = diff_of(&sides, options, NULL);
+    assert_non_null(strstr(text, " Hz\n     Tally itself: 20.0 % of all samples\n"));
+    free(text);
+    assert_int_equal(profile_own_leave_out(sides.samples[1].profile, &error), BASE_OK);
+    text = diff_of(&sides, options, NULL);
+    const char *line = strstr(text, " Hz\n     Tally itself: 20.0 % of all samples, left out\n");
+    assert_true(line && line > strstr(text, "\nnew "));
+    free(text);
+    options.json = true;
+    text = diff_of(&sides, options, NULL);
+    line = strstr(text, "\"own_samples\": 500");
+    assert_true(line && strstr(line, "\"left_out\": true") && strstr(text, "\"all_samples\": 1500"));
+    free(text);
+    drop(&sides);
+}
+
 static void json_is_valid(void **state)
 {
     (void)state;
@@ -441,6 +477,7 @@ int main(void)
         cmocka_unit_test(paths_and_totals),  cmocka_unit_test(json_is_valid),
         cmocka_unit_test(refused),           cmocka_unit_test(nothing_in_common),
         cmocka_unit_test(other_counter),     cmocka_unit_test(calls_of_others),
+        cmocka_unit_test(own_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

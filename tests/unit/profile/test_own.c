@@ -92,6 +92,7 @@ static void only_sampled_counters_have_some(void **state)
     assert_int_equal(own.samples, 3);
     assert_int_equal(own.stub_samples, 1);
     assert_int_equal(profile_own_left_out(s.profile, s.time).samples, 0);
+    assert_int_equal(profile_own_all_samples(s.profile, s.time), 10);
     uint32_t node = STACK(&s, s.program, s.agent);
     assert_true(profile_own_program_node(s.profile, &node, s.time));
     assert_int_equal(node, STACK(&s, s.program, s.agent));
@@ -102,6 +103,7 @@ static void only_sampled_counters_have_some(void **state)
         assert_int_equal(s.profile->cells[i].value, s.profile->cells[i].counter == s.time ? 700 : 64);
     assert_int_equal(profile_own_left_out(s.profile, s.time).value, 300);
     assert_int_equal(profile_own_sum(s.profile, s.time).stub_samples, 1);
+    assert_int_equal(profile_own_all_samples(s.profile, s.time), 10);
     assert_int_equal(profile_own_left_out(s.profile, s.heap).samples, 0);
     assert_false(profile_own_program_node(s.profile, &node, s.time));
     assert_true(profile_own_program_node(s.profile, &node, s.heap));

@@ -43,6 +43,19 @@ static void counts(void **state)
     base_text_free(&text);
 }
 
+static void own_samples(void **state)
+{
+    (void)state;
+    struct base_text text = {0};
+    view_text_own(&text, 0, 0, false);
+    expect(&text, "");
+    view_text_own(&text, 281, 1000, true);
+    expect(&text, "Tally itself: 28.1 % of all samples, left out");
+    view_text_own(&text, 281, 1000, false);
+    expect(&text, "Tally itself: 28.1 % of all samples");
+    base_text_free(&text);
+}
+
 static void times(void **state)
 {
     (void)state;
@@ -248,7 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts), cmocka_unit_test(times),         cmocka_unit_test(values),
         cmocka_unit_test(shares), cmocka_unit_test(shortened),     cmocka_unit_test(shortened_names),
-        cmocka_unit_test(tables), cmocka_unit_test(any_name_fits),
+        cmocka_unit_test(tables), cmocka_unit_test(any_name_fits), cmocka_unit_test(own_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
