@@ -8,6 +8,7 @@
  *   timed.tally    with a timeline: three threads at 1000 Hz, one of which waits from 20 to 30 ms
  *   phases.tally   a sample a millisecond for two seconds: one thread sorts and then serves, another compares
  *                  in the middle
+ *   many.tally     a sample a millisecond, each of another thread: 70 of one process, and one of another
  *   left.tally, right.tally  two recordings of one program that share counters, images and functions, but not
  *                            all
  *
@@ -289,6 +290,23 @@ static void fill_phases(struct profile *profile)
     profile_set_meta(profile, "duration_ns", "2000000000");
 }
 
+/* --- many --- */
+
+static void fill_many(struct profile *profile)
+{
+    enum { THREADS = 70 };
+    uint16_t cpu = (uint16_t)profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
+    uint32_t shop = add_process(profile, 100, "shop"), other = add_process(profile, 200, "other");
+    struct places p = add_places(profile, shop);
+    uint32_t node = profile_stack(profile, (const uint32_t[]){p.main, p.leaf}, NULL, 2);
+    for (int32_t i = 0; i <= THREADS; i++) {
+        uint32_t thread = i < THREADS ? add_thread(profile, shop, 100 + i, "shop")
+                                      : add_thread(profile, other, 200, "other");
+        profile_count(profile, (struct profile_key){node, thread, 0, cpu}, 1000000, 1);
+        profile_timeline_add(profile, (uint64_t)i * 1000000, thread, node, 0, cpu);
+    }
+}
+
 /* --- for merging --- */
 
 static void fill_side(struct profile *profile, bool right)
@@ -414,6 +432,9 @@ int main(int argc, char **argv)
     describe(profile, "testbed", "1763700000", "1000");
     fill_phases(profile);
     write_profile(argv[1], "phases", profile);
+    profile = profile_new();
+    fill_many(profile);
+    write_profile(argv[1], "many", profile);
     for (int right = 0; right < 2; right++) {
         profile = profile_new();
         describe(profile, right ? "east" : "west", right ? "1763700900" : "1763700000",

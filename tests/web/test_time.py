@@ -81,6 +81,35 @@ def a_period_is_chosen_by_mouse_and_keys(context):
 
 
 @case
+def lanes_are_grouped_by_process(context):
+    """timed.tally: process 100 with two threads, process 101 with one; as the view of threads has them. phases.tally: one process, no row
+    of it. many.tally: 70 threads of one process, which stand there when views are limited to it."""
+    def rows_of(count):
+        steps = [step("keys", of="canvas", keys=["Home"]), step("text", of=".detail")]
+        for _ in range(count):
+            steps += [step("keys", of="canvas", keys=["ArrowDown"]), step("text", of=".detail")]
+        return steps
+
+    page, phases, many = (export(context, made(context, name)) for name in ("timed", "phases", "many"))
+    found = browse(context, step("open"), step("go", file=page, hash="threads"), step("rows", of=".table"), step("go", file=page, hash="timeline"), *rows_of(5),
+                   step("keys", of="canvas", keys=["ArrowUp", "ArrowUp", "ArrowUp", "Enter"]), step("hash"), shot("timeline-processes"), step("axe"),
+                   step("keys", of="canvas", keys=["Enter"]), step("hash"), step("go", file=phases, hash="timeline"), *rows_of(3),
+                   step("go", file=many, hash="timeline"), *rows_of(2), step("text", of="main .note"), step("keys", of="canvas", keys=["ArrowUp", "Enter", "ArrowUp"]),
+                   *rows_of(2))
+    names = [(text or "").split(" at ")[0] for text in found[5:17:2]]
+    context.equal(names, ["all threads", "shop 100 2 threads,", "shop 100", "sorter 102", "shop 101", "shop 101"], "rows, from the top")
+    context.equal([row["process, thread"] for row in found[2] or []], ["▾ shop 100 2 threads", "shop 100", "sorter 102", "shop 101"], "threads")
+    context.check((found[17] or "").endswith("threads=p1"), f"Enter limits to the process: {found[17]}")
+    context.equal(found[19], [], "axe")
+    context.check("threads=" not in (found[21] or "threads="), f"and takes that back: {found[21]}")
+    names = [(text or "").split(" at ")[0] for text in found[24:31:2]]
+    context.equal(names, ["all threads", "shop 100", "helper 102", "helper 102"], "one process")
+    names = [(text or "").split(" at ")[0] for text in (*found[33:38:2], *found[41:46:2])]
+    context.equal(names, ["all threads", "shop 100 70 threads,", "other 200", "all threads", "shop 100 70 threads,", "shop 100"], "many threads")
+    context.check("click the name of a process" in (found[38] or ""), f"how to see them: {found[38]}")
+
+
+@case
 def periods_add_up_to_the_report(context):
     """A real recording: the period that is everything has what tally report says, and halves have it together."""
     program = os.path.join(PROGRAMS, "alternate")

@@ -36,7 +36,7 @@ export function Legend(props: { context: Context; strong?: boolean; rest?: strin
       </p>
       {list.length > LISTED && (
         <details class="legend-more">
-          <summary>{list.length - LISTED} more images</summary>
+          <summary>{list.length - LISTED} more {list.length - LISTED === 1 ? "image" : "images"}</summary>
           <p class="legend">{list.slice(LISTED).map(([image, colour]) => entry(image, colour))}</p>
         </details>
       )}

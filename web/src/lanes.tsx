@@ -1,4 +1,4 @@
-// Threads over time on a canvas, a lane each. What is drawn is made of bins: as many steps of time as two pixels show. The period that
+// Threads over time on a canvas, a row each, below one of their process. What is drawn is made of bins: as many steps of time as two pixels show. The period that
 // is chosen, the cursor and what is being dragged lie over the canvas as elements, so that moving them draws nothing anew.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Context } from "./context";
@@ -9,15 +9,16 @@ import type { Lane, Period, Timeline } from "./timeline";
 
 const LEAST = 34, HIGHEST = 60, GAP = 7, AXIS = 24, FONT = '12px system-ui, "Segoe UI", "Liberation Sans", Arial, sans-serif';
 const SMALL = FONT.replace("12", "11");
-const NARROW = 620, GUTTER = 168, BIN = 2;
+const NARROW = 620, GUTTER = 168, INDENT = 14, BIN = 2;
 
 /** Instead of a colour: what is not looked at. */
 const NONE = 0xffff;
 
 export interface Row {
-  lanes: Lane[]; // one, or those of all threads
+  lanes: Lane[];
   name: string;
-  thread: number; // -1: all
+  threads: number[]; // one, or those of a process; none: all of the recording
+  inside: boolean; // below the row of its process
 }
 
 export interface Bins {
@@ -71,7 +72,7 @@ interface Scene extends Where {
   all: number; // ns of the recording
   palette: Palette;
   style: CSSStyleDeclaration;
-  time: boolean; // a full lane is a processor; else the highest bin
+  time: boolean; // a full row of one thread is a processor; else the highest bin
   chosen: Set<number> | null;
   lives: (row: Row) => [number, number] | null; // steps
 }
@@ -98,7 +99,7 @@ function drawAxis(pen: CanvasRenderingContext2D, scene: Scene, height: number, q
 function drawRow(pen: CanvasRenderingContext2D, scene: Scene, row: Row, y: number, line: string): number {
   const { timeline, range, palette, gutter, width } = scene, shift = Number(scene.style.getPropertyValue("--strong")), bar = scene.high - GAP, wide = Math.max(1, Math.ceil(((range.to - range.from) * BIN) / (width - gutter)));
   const bins = fill(timeline, row, range, wide, palette), colours = palette.list.map((it) => css(it, shift));
-  const full = scene.time && row.thread >= 0 ? timeline.ns(wide) : bins.most || 1, life = scene.lives(row);
+  const full = scene.time && row.threads.length === 1 ? timeline.ns(wide) : bins.most || 1, life = scene.lives(row);
   pen.fillStyle = line;
   if (life) {
     const x = Math.max(place(scene, life[0]), gutter), end = Math.min(place(scene, life[1]), width);
@@ -118,17 +119,20 @@ function drawRow(pen: CanvasRenderingContext2D, scene: Scene, row: Row, y: numbe
   return full / timeline.ns(wide);
 }
 
+/** What does not fit loses the end of its name, but not the number behind that. */
 function shorten(pen: CanvasRenderingContext2D, name: string, room: number): string {
   if (pen.measureText(name).width <= room) return name;
-  let keep = name.length;
-  while (keep > 1 && pen.measureText(name.slice(0, keep) + "…").width > room) keep--;
-  return name.slice(0, keep) + "…";
+  let keep = Math.max(name.lastIndexOf(" "), 1);
+  const number = name.slice(keep);
+  while (keep > 1 && pen.measureText(name.slice(0, keep) + "…" + number).width > room) keep--;
+  return name.slice(0, keep) + "…" + number;
 }
 
 function drawName(pen: CanvasRenderingContext2D, scene: Scene, row: Row, y: number, note: string): void {
-  const { gutter, width, chosen, high, style } = scene, marked = row.thread >= 0 && chosen?.has(row.thread);
+  const { gutter, width, chosen, high, style } = scene, indent = row.inside ? INDENT : 0;
+  const marked = row.threads.length && row.threads.every((it) => chosen?.has(it));
   pen.font = marked ? "600 " + FONT : FONT;
-  const text = shorten(pen, row.name, gutter ? gutter - 18 : width / 2);
+  const text = shorten(pen, row.name, gutter ? gutter - 18 - indent : width / 2);
   if (!gutter) {
     pen.fillStyle = style.getPropertyValue("--back");
     pen.globalAlpha = 0.75;
@@ -136,11 +140,16 @@ function drawName(pen: CanvasRenderingContext2D, scene: Scene, row: Row, y: numb
     pen.globalAlpha = 1;
   }
   pen.fillStyle = marked ? style.getPropertyValue("--accent") : style.color;
-  pen.fillText(text, gutter ? 10 : 4, gutter ? y + (high - GAP) / 2 + (note ? -6 : 1) : y + 7);
+  pen.fillText(text, gutter ? 10 + indent : 4, gutter ? y + (high - GAP) / 2 + (note ? -6 : 1) : y + 7);
   pen.font = SMALL;
   pen.fillStyle = style.getPropertyValue("--quiet");
   if (gutter && note) pen.fillText(note, 10, y + (high - GAP) / 2 + 8);
   pen.font = FONT;
+}
+
+/** "3 threads, " of a process. */
+function parts(row: Row, after = ", "): string {
+  return row.threads.length > 1 ? `${whole(row.lanes.length)} threads${after}` : "";
 }
 
 function draw(canvas: HTMLCanvasElement, scene: Scene, height: number, scrolled: number): void {
@@ -160,10 +169,10 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, height: number, scrolled:
   rows.forEach((row, i) => {
     const y = AXIS + 4 + i * scene.high - scrolled;
     if (y + scene.high < AXIS || y > height) return;
-    pen.globalAlpha = chosen && row.thread >= 0 && !chosen.has(row.thread) ? 0.3 : 1;
+    pen.globalAlpha = chosen && row.threads.length && !row.threads.some((it) => chosen.has(it)) ? 0.3 : 1;
     const full = drawRow(pen, scene, row, y, of("--line"));
     pen.globalAlpha = 1;
-    drawName(pen, scene, row, y, row.thread < 0 && scene.time ? `up to ${full.toFixed(full < 9.95 ? 1 : 0)} processors` : "");
+    drawName(pen, scene, row, y, row.threads.length !== 1 && scene.time ? `${parts(row)}up to ${full.toFixed(full < 9.95 ? 1 : 0)} CPUs` : parts(row, ""));
   });
   pen.restore();
 }
@@ -194,7 +203,7 @@ export interface LanesProps {
   period: Period | null;
   onPeriod: (period: Period | null) => void;
   onRange: (range: Period | null) => void; // null: all of it
-  onThread: (thread: number) => void;
+  onRow: (row: Row) => void;
 }
 
 interface Cursor {
@@ -264,7 +273,7 @@ export function Lanes(props: LanesProps) {
     const here = at(event), from = pressed.current;
     pressed.current = null;
     if (!from) {
-      if (here.x < gutter) props.onThread(rows[here.row].thread);
+      if (here.x < gutter) props.onRow(rows[here.row]);
     } else if (drag) props.onPeriod(drag);
     else if (period) props.onPeriod(null);
     setDrag(null);
@@ -295,7 +304,7 @@ export function Lanes(props: LanesProps) {
     else if (event.key === "End") go(all - 1, event.shiftKey);
     else if (event.key === "ArrowDown") turn(cursor ? 1 : 0);
     else if (event.key === "ArrowUp") turn(-1);
-    else if (event.key === "Enter" && cursor) props.onThread(rows[row].thread);
+    else if (event.key === "Enter" && cursor) props.onRow(rows[row]);
     else if (event.key === "+" || event.key === "=") zoom(0.5);
     else if (event.key === "-") zoom(2);
     else if (event.key === "z" && period) props.onRange(period);
@@ -320,8 +329,8 @@ export function Lanes(props: LanesProps) {
           </div>
         </div>
       </div>
-      <p id="lanes-keys" class="hidden">Arrow keys move the cursor and go from thread to thread, with Shift they select a time range; Enter filters by this
-        thread, plus and minus zoom, z zooms to the selection, Escape clears the selection, then the zoom.</p>
+      <p id="lanes-keys" class="hidden">Arrow keys move the cursor and go from row to row, with Shift they select a time range; Enter filters by this
+        thread or process, plus and minus zoom, z zooms to the selection, Escape clears the selection, then the zoom.</p>
       <p class="detail" aria-live="polite">
         {facts ?? <span class="quiet">Drag to select a time range, which all views are then limited to; click to clear it. Keys: arrows, with Shift
           to select, + and − to zoom, Esc.</span>}
@@ -347,7 +356,7 @@ function cursorFacts(context: Context, row: Row, step: number, wide: number) {
   const all = Number(context.model.data.meta.duration_ns ?? 0) || timeline.ns(timeline.steps);
   return (
     <>
-      <b>{row.name}</b> <span class="quiet">at {moment(timeline.ns(from), all, timeline.ns(wide))}</span>
+      <b>{row.name}</b> <span class="quiet">{parts(row)}at {moment(timeline.ns(from), all, timeline.ns(wide))}</span>
       {samples ? ` · ${whole(samples)} ${samples === 1 ? "sample" : "samples"}` : " · nothing sampled"}
       {list.map(([name, share]) => <span key={name}> · <span class="name-inline">{name}</span>{list.length > 1 ? " " + percent(share) : ""}</span>)}
     </>
@@ -355,8 +364,8 @@ function cursorFacts(context: Context, row: Row, step: number, wide: number) {
 }
 
 function life(context: Context, row: Row): [number, number] | null {
-  if (row.thread < 0) return null;
-  const { data, timeline } = context.model, process = data.processes[data.threads.process[row.thread]], { stepNs } = timeline!;
+  if (!row.threads.length) return null;
+  const { data, timeline } = context.model, process = data.processes[data.threads.process[row.threads[0]]], { stepNs } = timeline!;
   const end = process?.end_ns || Number(data.meta.duration_ns ?? 0);
   return process && end > process.start_ns ? [process.start_ns / stepNs, end / stepNs] : null;
 }

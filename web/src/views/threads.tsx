@@ -2,12 +2,12 @@
 import { useMemo } from "preact/hooks";
 import type { Context } from "../context";
 import { amount, whole } from "../format";
-import { combine, type Model } from "../model";
+import { combine, type Model, type Part } from "../model";
 import { Share, valueOf } from "../parts";
 import { change } from "../state";
 import { type Column, Table } from "../table";
 
-const MOST_OPEN = 60; // rows; where there are more, processes are closed at first
+export const MOST_OPEN = 60; // rows; where there are more, processes are closed at first
 
 interface Row {
   process: number;
@@ -36,8 +36,8 @@ export function textOf(model: Model, threads: Set<number>): string {
 }
 
 /** Processes in the order of their sums; a process with one thread is that thread. */
-function rowsOf(context: Context): Row[] {
-  const { model, counter, part } = context, peak = context.sums.peak, groups = new Map<number, Row>();
+export function rowsOf(model: Model, counter: number, part: Part): Row[] {
+  const peak = model.counter(counter)?.combine === "peak", groups = new Map<number, Row>();
   for (const it of model.threads(counter, part)) {
     const process = model.data.threads.process[it.thread], row: Row = { ...it, process, threads: [] }, group = groups.get(process);
     if (!group) groups.set(process, { process, thread: -1, value: it.value, samples: it.samples, threads: [row] });
@@ -73,7 +73,7 @@ function Tick(props: { label: string; threads: number[]; chosen: Set<number> | n
 
 export function ThreadsView(props: { context: Context }) {
   const { context } = props, { model, counter, place, part } = context, chosen = part.threads;
-  const rows = useMemo(() => rowsOf(context), [model, counter, part.period, part.focus]);
+  const rows = useMemo(() => rowsOf(model, counter, part), [model, counter, part.period, part.focus]);
   const all = useMemo(() => model.sums(counter, { ...part, threads: null }), [model, counter, part.period, part.focus]);
   const groups = rows.filter((row) => row.threads.length), many = rows.reduce((sum, row) => sum + 1 + row.threads.length, 0) > MOST_OPEN;
   const turned = useMemo(() => new Set((place.options.turned ?? "").split(".").filter(Boolean).map(Number)), [place.options.turned]);
