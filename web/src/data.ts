@@ -11,7 +11,6 @@ export interface Counter {
   taken: boolean; // did the export take it? (--counter)
   combine: "sum" | "peak" | "live" | "";
   own?: number; // samples in Tally itself that were left out
-  own_value?: number; // and what they amount to
 }
 
 export interface Image {

@@ -201,8 +201,6 @@ static void write_left_out(struct data *data, struct profile_own own)
         return;
     put_data_text(data, ",\"own\":");
     export_output_unsigned(data->output, own.samples);
-    put_data_text(data, ",\"own_value\":");
-    export_output_integer(data->output, own.value);
 }
 
 static void write_counters(struct data *data)

@@ -5,16 +5,17 @@ import { isOwnImage } from "../palette";
 import { Figure, Nameless, NotAll, Top, valueOf } from "../parts";
 import { link } from "../state";
 
-/** CPU time of Tally inside of the program, of its agent and stubs: what was left out, and what was not. */
-function insideCpu(model: Model): number {
+/** What part of the program's CPU time its samples say is Tally's, of its agent and stubs: what was left out, and what was not. */
+function insideShare(model: Model): number {
   const counter = model.data.counters.findIndex((it) => it.name === "time.cpu") + 1;
   if (!counter) return 0;
-  const { self } = model.functions(counter, WHOLE, false);
-  return model.imageNames.reduce((sum, image, fn) => sum + (isOwnImage(image) ? self[fn] : 0), model.counter(counter).own_value ?? 0);
+  const { selfSamples } = model.functions(counter, WHOLE, false), out = model.counter(counter).own ?? 0, all = out + model.sums(counter, WHOLE).samples;
+  return all ? model.imageNames.reduce((sum, image, fn) => sum + (isOwnImage(image) ? selfSamples[fn] : 0), out) / all : 0;
 }
 
+/** As report_cost.c has it. */
 function cost(context: Context): { text: string; note: string } | null {
-  const { overhead_tool_cpu_ns: tool, target_cpu_ns: target } = context.model.data.meta, inside = insideCpu(context.model);
+  const { overhead_tool_cpu_ns: tool, target_cpu_ns: target } = context.model.data.meta, inside = Number(target) * insideShare(context.model);
   const own = Number(tool) + inside, program = Number(target) - inside;
   if (!tool || !target || program <= 0) return null;
   const part = inside ? `, ${amount(inside, "ns")} of it in the target` : "";
@@ -71,7 +72,7 @@ function Coverage(props: { context: Context }) {
           exactly.</p>
       </section>
     );
-  const share = (part: { found: number; counted: number }) => (part.found ? percent(part.counted / part.found) : "–");
+  const share = (part: { found: number; counted: number }) => (part.found ? percent(Math.floor((1000 * part.counted) / part.found) / 1000) : "–");
   const rows: [string, { found: number; counted: number }][] = [
     ["calls and jumps to other functions", it.sites], ["of these indirect", it.indirect],
     ["functions with all calls counted" + (why === undefined ? "" : ", in what was counted"), it.functions], ["functions whose address is taken", it.taken]];
@@ -118,7 +119,7 @@ export function Overview(props: { context: Context }) {
         {meta.duration_ns && <Figure title="duration" note={when}>{amount(Number(meta.duration_ns), "ns")}</Figure>}
         {counter && !counter.exact && <Figure title="margin of error" note="of any share, at most, at 95 % confidence">
           ±{(worst * 100).toFixed(1)} points</Figure>}
-        <Figure title="losses" note={meta.engine}>{lost(context)}</Figure>
+        <Figure title="losses">{lost(context)}</Figure>
         {price && <Figure title="cost of measuring" note={price.note}>{price.text}</Figure>}
         <Figure title="target" note={[meta.hostname, meta.machine].filter(Boolean).join(", ")}>
           {whole(processes)} {processes === 1 ? "process" : "processes"}, {whole(threads)} {threads === 1 ? "thread" : "threads"}</Figure>
