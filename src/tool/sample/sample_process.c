@@ -50,14 +50,39 @@ void sample_processes_free(struct sample_processes *processes)
 
 /* --- names, from /proc --- */
 
-/* Its words, each with a zero byte behind it. */
-static void read_command(const struct sample_processes *processes, pid_t pid, struct base_text *text)
+/* A string of the profile; 0: not known, or not yet, since exec has its name before its words. */
+static uint32_t read_command(const struct sample_processes *processes, pid_t pid)
 {
+    struct base_text words = {0}, line = {0}; /* words: each with a zero byte behind it */
     char path[64];
-    if (processes->replayed)
-        return;
     snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
-    base_read_file(path, COMMAND_MOST, text);
+    if (!processes->replayed)
+        base_read_file(path, COMMAND_MOST, &words);
+    for (size_t at = 0; at < words.length; at += strlen(words.data + at) + 1)
+        base_quote_word(&line, words.data + at);
+    uint32_t command = line.length ? profile_string(processes->profile, line.data) : 0;
+    base_text_free(&words);
+    base_text_free(&line);
+    return command;
+}
+
+/* Sets it, if it can be read. Before: that of the process it was forked from, or none. */
+static void update_command(struct sample_processes *processes, const struct sample_process *process)
+{
+    struct profile_process value = processes->profile->processes[process->profile_process];
+    uint32_t command = read_command(processes, process->pid);
+    if (!command || command == value.command)
+        return;
+    value.command = command;
+    profile_set_process(processes->profile, process->profile_process, &value);
+}
+
+/* After an exec, the words are no longer those of the process it was forked from. */
+static void forget_command(struct sample_processes *processes, const struct sample_process *process)
+{
+    struct profile_process value = processes->profile->processes[process->profile_process];
+    value.command = 0;
+    profile_set_process(processes->profile, process->profile_process, &value);
 }
 
 static uint32_t read_cgroup(struct sample_processes *processes, pid_t pid)
@@ -73,21 +98,14 @@ static void describe_process(struct sample_processes *processes, struct sample_p
 {
     struct profile *profile = processes->profile;
     struct profile_process value = profile->processes[process->profile_process];
-    struct base_text words = {0}, line = {0};
     char now[NAME_SIZE] = "";
-    read_command(processes, process->pid, &words);
-    for (size_t at = 0; at < words.length; at += strlen(words.data + at) + 1)
-        base_quote_word(&line, words.data + at);
     if (!name && !processes->replayed)
         proc_target_name(process->pid, process->pid, now, sizeof now);
     value.name = profile_string(profile, name ? name : now);
-    if (line.length)
-        value.command = profile_string(profile, line.data);
     uint32_t cgroup = read_cgroup(processes, process->pid);
     value.cgroup = cgroup ? cgroup : value.cgroup;
     profile_set_process(profile, process->profile_process, &value);
-    base_text_free(&words);
-    base_text_free(&line);
+    update_command(processes, process);
 }
 
 /* --- mappings --- */
@@ -374,6 +392,7 @@ void sample_processes_on_comm(struct sample_processes *processes, const struct p
         process->mapping_count = 0;
         process->jit_image = 0;
         mark_changed(processes, process);
+        forget_command(processes, process);
     }
     if (event->exec || event->pid == event->tid)
         describe_process(processes, process, event->name);
@@ -417,6 +436,8 @@ void sample_processes_on_mmap(struct sample_processes *processes, const struct p
     struct sample_process *process = sample_processes_get(processes, (pid_t)event->pid, time);
     if (!process || !(event->protection & PROT_EXEC))
         return;
+    if (!processes->profile->processes[process->profile_process].command)
+        update_command(processes, process);
     if (is_jitdump(event->path)) {
         open_jitdump(processes, process, event->path);
         return;

@@ -262,6 +262,35 @@ static void the_running_are_read_from_proc(void **state)
     assert_non_null(strstr(profile_text(fixture->profile, known->command), "test_sample"));
 }
 
+static const char *command_of(const struct fixture *fixture, const struct sample_process *process)
+{
+    return profile_text(fixture->profile, fixture->profile->processes[process->profile_process].command);
+}
+
+/* A child has the words of its parent until it runs another program, though its own can no longer be read. */
+static void an_exec_ends_the_words_of_the_parent(void **state)
+{
+    struct fixture *fixture = *state;
+    sample_processes_get(&fixture->processes, getpid(), 2000);
+    struct perf_task creation = task(NO_SUCH_PID, getpid());
+    sample_processes_on_fork(&fixture->processes, &creation);
+    struct sample_process *child = sample_processes_get(&fixture->processes, NO_SUCH_PID, 5000);
+    assert_non_null(strstr(command_of(fixture, child), "test_sample"));
+    const struct perf_comm comm = {.pid = NO_SUCH_PID, .tid = NO_SUCH_PID, .exec = true, .name = "sort"};
+    sample_processes_on_comm(&fixture->processes, &comm, 6000);
+    assert_string_equal(command_of(fixture, child), "");
+}
+
+/* Right after an exec there are none yet; when the next file is mapped there are. */
+static void words_are_read_later(void **state)
+{
+    struct fixture *fixture = *state;
+    struct sample_process *self = sample_processes_expect(&fixture->processes, getpid(), 1000);
+    assert_string_equal(command_of(fixture, self), "");
+    map(fixture, getpid(), BASE, PAGE, 0);
+    assert_non_null(strstr(command_of(fixture, self), "test_sample"));
+}
+
 static void the_vanished_are_a_loss(void **state)
 {
     struct fixture *fixture = *state;
@@ -288,6 +317,8 @@ int main(void)
         CASE(the_forgotten_hold_nothing),
         CASE(a_creation_reported_twice_is_one),
         CASE(the_running_are_read_from_proc),
+        CASE(an_exec_ends_the_words_of_the_parent),
+        CASE(words_are_read_later),
         CASE(the_vanished_are_a_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
