@@ -185,8 +185,9 @@ export class Model {
     return kind[fn] < Kind.SPECIAL && this.data.images[image[fn]].kind !== KERNEL_IMAGE && this.imageNames[fn] !== AGENT_IMAGE;
   }
 
+  /** Is its name only its place, "libz.so.1+0x4290"? Bounds of it may be known (symbol.h, from_fde). */
   isNameless(fn: number): boolean {
-    return this.data.functions.kind[fn] === Kind.NAMELESS;
+    return this.data.functions.kind[fn] === Kind.NAMELESS || this.names[fn].startsWith(this.imageNames[fn] + "+0x");
   }
 
   /** "name" of an ELF function before others of that name. -1: there is none. */
