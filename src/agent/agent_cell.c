@@ -3,26 +3,7 @@
  *
  * A cell's first line is written by the threads of its group only; a group is one thread, but for group 0,
  * which takes everybody who came late. One writer needs no locked instruction. Releases by other threads are
- * counted in the second line, atomically.
- *
- * A locked instruction waits until all that the program has stored before is in its caches, so it costs most
- * where programs store most. While the first thread is the only one (is_alone), it uses none. Another thread's
- * beginning may come between its look and its store. So what it then stores without one is
- *   its own           first_live, first_peak, first_epoch, the first line of its cells: nobody else ever stores
- *                     there, and who reads adds or compares (wire_agent_process.h)
- *   a slot of a block in a table into which nobody else inserts (agent_heap_block.c)
- *   the same          at_peak, peak_ns: plain stores by whoever
- * and what it does not read, releases by others, it might as well have read before they began.
- * "Others" are threads with another record: thread_count is raised before a thread's first event, and never
- * falls. These have the same record, and why none is in the middle of a store then:
- *   a signal's handler    finds the thread inside, and is not counted; where it is left by a jump, the store that
- *                         it interrupted is never made
- *   a vfork's child       its parent waits, and was in no hook when it called vfork
- *   a fork's child        counts nothing before it has its own region (agent_hook_fork.c), and begins anew there
- *   who takes the record over   does so when its thread has ended (agent_record.c)
- * Two tasks that share a thread pointer and run at once have one errno and one cache of the C library's malloc,
- * so they cannot allocate. If they do, or a thread's stacks are so odd that it is taken for outside, figures are
- * wrong, and nothing else: all that is stored is a number that is checked or is within its part. */
+ * counted in the second line, atomically. */
 #include "agent_cell.h"
 
 #include "agent_memory.h"
@@ -55,69 +36,39 @@ uint32_t agent_cell_make(uint32_t node, uint32_t group)
                : there;
 }
 
-static bool is_alone(const struct wire_agent_process *process, const struct agent_thread *thread)
+static uint64_t live_bytes(const struct wire_agent_cell *cell)
 {
-    return thread->group == 1 && __atomic_load_n(&process->thread_count, __ATOMIC_RELAXED) == 1;
-}
-
-/* Of the second line, which need not be in a cache while nobody else has released anything. */
-static inline uint64_t released_by_others(const uint64_t *figure, bool alone)
-{
-    return alone ? 0 : __atomic_load_n(figure, __ATOMIC_RELAXED);
-}
-
-static inline uint64_t live_bytes(const struct wire_agent_cell *cell, bool alone)
-{
-    return cell->total - cell->freed_own - released_by_others(&cell->freed_other, alone);
-}
-
-static inline bool has_no_block(const struct wire_agent_cell *cell, bool alone)
-{
-    return cell->count == cell->freed_own_count + released_by_others(&cell->freed_other_count, alone);
+    return cell->total - cell->freed_own - __atomic_load_n(&cell->freed_other, __ATOMIC_RELAXED);
 }
 
 /* Before a cell changes while the process is below its peak: what it held at the peak is saved once. */
 static inline __attribute__((always_inline)) void save_peak(const struct wire_agent_process *process,
-                                                            struct wire_agent_cell *cell, bool alone)
+                                                            struct wire_agent_cell *cell)
 {
     if (__atomic_load_n(&process->at_peak, __ATOMIC_RELAXED))
         return;
-    uint32_t epoch = wire_agent_peak_epoch(process);
+    uint32_t epoch = __atomic_load_n(&process->peak_epoch, __ATOMIC_RELAXED);
     uint32_t seen = __atomic_load_n(&cell->peak_epoch, __ATOMIC_RELAXED);
     if (__builtin_expect(seen == epoch, 1))
         return;
-    uint64_t live = live_bytes(cell, alone);
+    uint64_t live = live_bytes(cell);
     if (__atomic_compare_exchange_n(&cell->peak_epoch, &seen, epoch, false, __ATOMIC_RELAXED,
-                                    __ATOMIC_RELAXED))    /* another thread may have begun, and save it too */
+                                    __ATOMIC_RELAXED))
         cell->peak = live < UINT64_C(1) << 63 ? live : 0; /* in the middle of agent_cell_pass */
 }
 
-/* False: others have raised it further. */
-static bool raise_shared_peak(struct wire_agent_process *process, int64_t live)
+static void raise_peak(struct wire_agent_process *process, int64_t live)
 {
     int64_t peak = __atomic_load_n(&process->peak, __ATOMIC_RELAXED);
     while (live > peak)
         if (__atomic_compare_exchange_n(&process->peak, &peak, live, false, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED))
-            return true;
-    return false;
-}
-
-/* `live` is above the peak. */
-static void raise_peak(struct wire_agent_process *process, int64_t live, bool alone)
-{
-    if (alone)
-        __atomic_store_n(&process->first_peak, live, __ATOMIC_RELAXED);
-    else if (!raise_shared_peak(process, live))
-        return;
-    /* Who has raised it further begins the epoch. */
-    if (__atomic_load_n(&process->at_peak, __ATOMIC_RELAXED) || wire_agent_peak(process) != live)
-        return;
-    if (alone)
-        __atomic_store_n(&process->first_epoch, process->first_epoch + 1, __ATOMIC_RELAXED);
-    else
-        __atomic_fetch_add(&process->peak_epoch, 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&process->at_peak, 1, __ATOMIC_RELEASE);
+                                        __ATOMIC_RELAXED)) {
+            if (!__atomic_load_n(&process->at_peak, __ATOMIC_RELAXED)) {
+                __atomic_fetch_add(&process->peak_epoch, 1, __ATOMIC_RELAXED);
+                __atomic_store_n(&process->at_peak, 1, __ATOMIC_RELEASE);
+            }
+            break;
+        }
 }
 
 static void leave_peak(struct wire_agent_process *process)
@@ -142,12 +93,12 @@ static int64_t batch_limit(int64_t live)
 /* Puts the thread's share into the process's sum. The first thread, as long as it is the only one, has a sum
  * that nobody else writes: no locked instruction, and exact at each step. With others, each one's share goes
  * into the common sum in batches. */
-static inline __attribute__((always_inline)) void
-move_live(struct wire_agent_process *process, struct agent_thread *thread, bool alone, int64_t change)
+static inline __attribute__((always_inline)) void move_live(struct wire_agent_process *process,
+                                                            struct agent_thread *thread, int64_t change)
 {
     int64_t live = __atomic_load_n(&process->live, __ATOMIC_RELAXED),
             first = __atomic_load_n(&process->first_live, __ATOMIC_RELAXED);
-    if (__builtin_expect(alone, 1)) {
+    if (thread->group == 1 && process->thread_count == 1) {
         __atomic_store_n(&process->first_live, first += change, __ATOMIC_RELAXED);
     } else {
         int64_t limit = batch_limit(live + first);
@@ -157,13 +108,13 @@ move_live(struct wire_agent_process *process, struct agent_thread *thread, bool 
         live = __atomic_add_fetch(&process->live, thread->batch, __ATOMIC_RELAXED);
         thread->batch = 0;
     }
-    if (live + first > wire_agent_peak(process))
-        raise_peak(process, live + first, alone);
+    if (live + first > __atomic_load_n(&process->peak, __ATOMIC_RELAXED))
+        raise_peak(process, live + first);
 }
 
-static inline void raise_most(struct wire_agent_cell *cell, bool alone)
+static void raise_most(struct wire_agent_cell *cell)
 {
-    uint64_t live = live_bytes(cell, alone);
+    uint64_t live = live_bytes(cell);
     if (live > cell->max && live < UINT64_C(1) << 63)
         cell->max = live;
 }
@@ -178,9 +129,8 @@ void agent_cell_add(struct agent_thread *thread, uint32_t number, struct agent_a
 {
     struct wire_agent_process *process = agent_process();
     struct wire_agent_cell *cell = agent_cell_at(number);
-    const bool alone = is_alone(process, thread);
-    save_peak(process, cell, alone);
-    if (has_no_block(cell, alone))
+    save_peak(process, cell);
+    if (cell->count == cell->freed_own_count + __atomic_load_n(&cell->freed_other_count, __ATOMIC_RELAXED))
         cell->live_since_ns = agent_control()->now_ns;
     if (__builtin_expect(cell->group == 0, 0)) {
         add_shared(cell, amount);
@@ -188,12 +138,12 @@ void agent_cell_add(struct agent_thread *thread, uint32_t number, struct agent_a
         cell->total += amount.bytes;
         cell->count += amount.count;
     }
-    raise_most(cell, alone);
+    raise_most(cell);
     if (amount.variance != 0)
         __atomic_fetch_add(&cell->variance, amount.variance, __ATOMIC_RELAXED);
     if (amount.largest > cell->largest)
         cell->largest = amount.largest;
-    move_live(process, thread, alone, (int64_t)amount.bytes);
+    move_live(process, thread, (int64_t)amount.bytes);
 }
 
 void agent_cell_empty(uint32_t number, uint64_t bytes)
@@ -243,13 +193,12 @@ void agent_cell_release(struct agent_thread *thread, uint32_t number, struct age
 {
     struct wire_agent_process *process = agent_process();
     struct wire_agent_cell *cell = agent_cell_at(number);
-    const bool alone = is_alone(process, thread);
     leave_peak(process);
-    save_peak(process, cell, alone);
+    save_peak(process, cell);
     count_release(thread, cell, amount);
     if (temporary)
-        agent_cell_raise(thread, cell, &cell->temporary, amount.count);
-    move_live(process, thread, alone, -(int64_t)amount.bytes);
+        __atomic_fetch_add(&cell->temporary, amount.count, __ATOMIC_RELAXED);
+    move_live(process, thread, -(int64_t)amount.bytes);
 }
 
 void agent_cell_restore(struct agent_thread *thread, uint32_t number, struct agent_amount amount,
@@ -257,12 +206,11 @@ void agent_cell_restore(struct agent_thread *thread, uint32_t number, struct age
 {
     struct wire_agent_process *process = agent_process();
     struct wire_agent_cell *cell = agent_cell_at(number);
-    const bool alone = is_alone(process, thread);
     struct agent_amount back = {-amount.bytes, -amount.count, 0, -amount.variance};
-    save_peak(process, cell, alone);
+    save_peak(process, cell);
     count_release(thread, cell, back);
-    raise_most(cell, alone);
+    raise_most(cell);
     if (temporary)
-        agent_cell_raise(thread, cell, &cell->temporary, -amount.count);
-    move_live(process, thread, alone, (int64_t)amount.bytes);
+        __atomic_fetch_sub(&cell->temporary, amount.count, __ATOMIC_RELAXED);
+    move_live(process, thread, (int64_t)amount.bytes);
 }

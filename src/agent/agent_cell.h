@@ -20,7 +20,8 @@ static inline uint32_t agent_cell_of(uint32_t node, uint32_t group)
 }
 static inline struct wire_agent_cell *agent_cell_at(uint32_t cell)
 {
-    return (struct wire_agent_cell *)agent_parameters.cells + cell;
+    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
+    return (struct wire_agent_cell *)agent_part(layout.cells) + cell;
 }
 
 /* --- blocks --- */

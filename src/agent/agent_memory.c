@@ -190,16 +190,6 @@ bool agent_memory_grow(enum wire_agent_part part, uint64_t bytes)
     return grown;
 }
 
-bool agent_memory_reserve(enum wire_agent_part part, uint64_t bytes)
-{
-    struct wire_agent_place place = place_of(part, 0);
-    if (__atomic_load_n(&agent_parameters.mapped[part], __ATOMIC_ACQUIRE) >= bytes)
-        return true;
-    return !is_committed() && bytes <= place.most && agent_parameters.mapped[part] != 0 &&
-           agent_parameters.refusals[part] == 0 && agent_may(WIRE_AGENT_CALL_GROW) &&
-           grow_part(part, bytes, &place, 0);
-}
-
 /* --- a fork's child --- */
 
 static bool is_shown(enum wire_agent_part part)

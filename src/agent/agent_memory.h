@@ -17,9 +17,6 @@ static inline bool agent_memory_has(enum wire_agent_part part, uint64_t bytes)
     return __builtin_expect(__atomic_load_n(&agent_parameters.mapped[part], __ATOMIC_ACQUIRE) >= bytes, 1) ||
            agent_memory_grow(part, bytes);
 }
-/* The same for bytes that may be needed later: only addresses are taken for them, a refusal is no loss, and
- * nobody waits. False too where pages must be made before they are mapped. */
-bool agent_memory_reserve(enum wire_agent_part part, uint64_t bytes);
 /* Lets other threads run that grow a part: a tenth of a millisecond, or not at all where the program may not
  * make the call. */
 void agent_memory_wait(void);

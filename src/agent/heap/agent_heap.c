@@ -144,7 +144,7 @@ static void count_allocation_past_ceiling(struct agent_thread *thread, uint64_t 
                                           struct agent_heap_block block)
 {
     bool hit = agent_heap_sample_hits(thread, block.size, wire_agent_level_bytes(block.level));
-    if (!hit || !agent_heap_block_insert(thread, address, block)) {
+    if (!hit || !agent_heap_block_insert(address, block)) {
         agent_lose(hit ? WIRE_AGENT_LOSS_NO_BLOCK : WIRE_AGENT_LOSS_SAMPLED);
         agent_cell_pass(thread, block.cell, block.size);
         return;
@@ -172,7 +172,7 @@ static __attribute__((noinline)) void count_allocation(struct agent_thread *thre
         return;
     }
     struct agent_heap_block fresh = {size, cell, __atomic_load_n(&agent_process()->level, __ATOMIC_RELAXED)};
-    bool known = fresh.level == 0 && agent_heap_block_insert(thread, block, fresh);
+    bool known = fresh.level == 0 && agent_heap_block_insert(block, fresh);
     if (__builtin_expect(known, 1)) {
         if (mean != 0)
             agent_heap_sample_mark(block, true);
@@ -211,8 +211,7 @@ static inline __attribute__((always_inline)) struct release count_block_release(
     }
     if (agent_control()->sample_bytes != 0)
         agent_heap_sample_mark(block, false);
-    release.temporary =
-        thread->last_block == block && agent_cell_at(release.block.cell)->group == thread->group;
+    release.temporary = thread->last_block == block;
     struct agent_amount amount = amount_of(thread, release.block, block);
     release.empty = agent_heap_empty_bytes(block, release.block.size) * amount.count;
     agent_cell_empty(release.block.cell, release.empty);
@@ -222,7 +221,7 @@ static inline __attribute__((always_inline)) struct release count_block_release(
 
 static void take_release_back(struct agent_thread *thread, uint64_t block, const struct release *release)
 {
-    if (!release->known || !agent_heap_block_insert(thread, block, release->block))
+    if (!release->known || !agent_heap_block_insert(block, release->block))
         return;
     if (agent_control()->sample_bytes != 0)
         agent_heap_sample_mark(block, true);

@@ -7,15 +7,6 @@
  * released. A look-up goes from the newest table to the oldest: half of the slots are in the newest, so it
  * takes two on average, and one in a program that does not grow.
  *
- * Tables of the first thread. As long as only one thread allocates, tables are made into which no other
- * inserts: there a store takes a slot, and no locked instruction (agent_cell.c says why that is safe). The
- * first block of another thread has a table made that is for all, and so are those that come later. So that
- * it can be made, its memory is mapped before the last table of the first thread is: where that may not be,
- * and in the largest table, all threads insert. When the first thread finds that it is alone no more, it
- * makes all tables tables for all. Only it can: it knows that it is not about to store in one.
- *
- * Where empty pages are looked for (--empty) all tables are for all: a size is then where the agent reads.
- *
  * Past the ceiling. In the largest table one slot of each bucket is kept for blocks that are samples
  * (wire_agent_block.h: levels), so that these find a place near their home though all else is full: a sample
  * that found none would be missing in every figure. When they begin to crowd there, the level rises: fewer
@@ -23,8 +14,7 @@
  *
  * Where a block's home is. The page of its address is hashed; within it, each 256 bytes have the next bucket.
  * So blocks that are neighbours in memory are so here, and a walk over a table's memory costs the program no
- * more TLB misses than its own. Of the bucket's slots, each 32 bytes prefer another one: mostly it is the
- * first that is looked at, and the only cache line. */
+ * more TLB misses than its own. */
 #include "agent_heap_block.h"
 
 #include "agent_memory.h"
@@ -32,9 +22,11 @@
 
 #define PROBES 8 /* buckets from the home on */
 
-static struct wire_agent_bucket *bucket_at(unsigned table, uint64_t number)
+static inline __attribute__((always_inline)) struct wire_agent_bucket *bucket_at(unsigned table,
+                                                                                 uint64_t number)
 {
-    struct wire_agent_bucket *buckets = (struct wire_agent_bucket *)agent_parameters.blocks;
+    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
+    struct wire_agent_bucket *buckets = agent_part(layout.blocks);
     uint64_t count = wire_agent_table_buckets(table);
     return buckets + wire_agent_table_before(table) + (number & (count - 1));
 }
@@ -45,71 +37,36 @@ static uint64_t home_of_address(uint64_t address)
     return (page >> 20 ^ page >> 42) + (address >> 8 & 15);
 }
 
-static uint64_t key_of_address(uint64_t address)
-{
-    return address >> 3 & WIRE_AGENT_KEY_MASK;
-}
-
 static struct wire_agent_slot pack_slot(uint64_t address, struct agent_heap_block block)
 {
-    return (struct wire_agent_slot){key_of_address(address) | block.size >> 28 << 44,
+    return (struct wire_agent_slot){(address >> 3 & WIRE_AGENT_KEY_MASK) | block.size >> 28 << 44,
                                     block.size << 36 | (uint64_t)block.level << 32 | block.cell};
 }
 
-static unsigned preferred_slot(uint64_t key)
+static bool take_slot(struct wire_agent_bucket *bucket, struct wire_agent_slot wanted, unsigned slots)
 {
-    unsigned number = (unsigned)(key >> 2) & 7;
-    return number < WIRE_AGENT_SLOTS ? number : 0;
-}
-
-/* `alone`: nobody else inserts here. */
-static inline bool claim_slot(struct wire_agent_slot *slot, struct wire_agent_slot wanted, bool alone)
-{
-    uint64_t there = __atomic_load_n(&slot->key, __ATOMIC_ACQUIRE); /* who freed it has cleared its value */
-    if (there != 0)
-        return false;
-    if (alone)
-        __atomic_store_n(&slot->key, wanted.key, __ATOMIC_RELAXED);
-    else if (!__atomic_compare_exchange_n(&slot->key, &there, wanted.key, false, __ATOMIC_ACQ_REL,
-                                          __ATOMIC_RELAXED))
-        return false;
-    __atomic_store_n(&slot->value, wanted.value, __ATOMIC_RELEASE);
-    return true;
-}
-
-static bool take_slot(struct wire_agent_bucket *bucket, struct wire_agent_slot wanted, unsigned slots,
-                      bool alone)
-{
-    unsigned preferred = preferred_slot(wanted.key);
-    if (__builtin_expect(preferred < slots && claim_slot(&bucket->slots[preferred], wanted, alone), 1))
-        return true;
-    for (unsigned i = 0; i < slots; i++)
-        if (claim_slot(&bucket->slots[i], wanted, alone))
+    for (unsigned i = 0; i < slots; i++) {
+        struct wire_agent_slot *slot = &bucket->slots[i];
+        uint64_t there = __atomic_load_n(&slot->key, __ATOMIC_RELAXED);
+        if (there == 0 && __atomic_compare_exchange_n(&slot->key, &there, wanted.key, false, __ATOMIC_ACQ_REL,
+                                                      __ATOMIC_RELAXED)) {
+            __atomic_store_n(&slot->value, wanted.value, __ATOMIC_RELEASE);
             return true;
+        }
+    }
     return false;
 }
 
-/* A block that is to have a slot. */
-struct insertion {
-    uint64_t home;
-    struct wire_agent_slot wanted;
-    bool by_first; /* thread: it may go to tables that are not for all */
-};
-
-/* How many buckets from its home the block is; PROBES: there is no room, or not for this thread. */
-static unsigned insert_in_table(const struct insertion *it, struct wire_agent_tables tables, unsigned table,
-                                unsigned slots)
+/* How many buckets from its home the block is; PROBES: there is no room. */
+static unsigned insert_in_table(unsigned table, uint64_t home, struct wire_agent_slot wanted, unsigned slots)
 {
-    bool alone = table < tables.shared;
-    if (alone && !it->by_first)
-        return PROBES;
-    struct wire_agent_bucket *first = bucket_at(table, it->home);
-    if (__builtin_expect(take_slot(first, it->wanted, slots, alone), 1))
+    struct wire_agent_bucket *first = bucket_at(table, home);
+    if (__builtin_expect(take_slot(first, wanted, slots), 1))
         return 0;
     /* Counted first: while it is 0, nobody looks for a block behind its home. */
     __atomic_fetch_add(&first->passed, 1, __ATOMIC_ACQ_REL);
     for (unsigned i = 1; i < PROBES; i++)
-        if (take_slot(bucket_at(table, it->home + i), it->wanted, slots, alone))
+        if (take_slot(bucket_at(table, home + i), wanted, slots))
             return i;
     __atomic_fetch_sub(&first->passed, 1, __ATOMIC_ACQ_REL);
     return PROBES;
@@ -129,42 +86,17 @@ static unsigned common_slots(uint32_t table)
     return WIRE_AGENT_SLOTS - (end_of_table(table + 1) > layout.block_bytes); /* no larger one will come */
 }
 
-/* May the next table be the first thread's? Not unless the one behind it, which is then for others, has its
- * memory. */
-static bool may_be_alone(const struct insertion *it, struct wire_agent_tables tables, uint64_t most_bytes)
+/* One more table; false: there is no room. `tables`: how many the caller has seen full. */
+static bool add_table(struct wire_agent_process *process, uint32_t tables)
 {
-    uint64_t end_of_next = end_of_table(tables.count + 1);
-    return it->by_first && tables.shared == tables.count &&
-           __atomic_load_n(&agent_process()->thread_count, __ATOMIC_RELAXED) == 1 &&
-           (agent_control()->flags & WIRE_AGENT_EMPTY) == 0 && end_of_next <= most_bytes &&
-           agent_memory_reserve(WIRE_AGENT_PART_BLOCKS, end_of_next);
-}
-
-/* One more table; false: there is no room. `word`: process.block_tables, as the caller has seen it. */
-static bool add_table(struct wire_agent_process *process, const struct insertion *it, uint32_t word)
-{
-    uint64_t most_bytes = wire_agent_layout(agent_control()->memory).block_bytes;
-    struct wire_agent_tables tables = wire_agent_tables(word);
-    uint64_t end = end_of_table(tables.count);
-    if (end > most_bytes || !agent_memory_has(WIRE_AGENT_PART_BLOCKS, end))
+    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
+    uint64_t end = end_of_table(tables);
+    if (end > layout.block_bytes || !agent_memory_has(WIRE_AGENT_PART_BLOCKS, end))
         return false;
-    uint32_t shared = may_be_alone(it, tables, most_bytes) ? tables.count + 1 : tables.shared;
-    if (__atomic_compare_exchange_n(&process->block_tables, &word,
-                                    wire_agent_tables_word(tables.count + 1, shared), false, __ATOMIC_ACQ_REL,
+    if (__atomic_compare_exchange_n(&process->block_tables, &tables, tables + 1, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE))
         __atomic_store_n(&process->block_used, end, __ATOMIC_RELAXED);
     return true;
-}
-
-/* By the first thread, which has others beside it now. What it stored is seen by who reads the word. */
-static __attribute__((noinline)) void share_tables(struct wire_agent_process *process)
-{
-    uint32_t word = __atomic_load_n(&process->block_tables, __ATOMIC_RELAXED);
-    while (wire_agent_tables(word).shared != 0 &&
-           !__atomic_compare_exchange_n(&process->block_tables, &word,
-                                        wire_agent_tables_word(wire_agent_tables(word).count, 0), false,
-                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-    }
 }
 
 /* buckets from its home on: so far away only when a third of the kept slots are in use or more */
@@ -186,74 +118,48 @@ static void raise_level(struct wire_agent_process *process, uint32_t level, unsi
 void agent_heap_block_expect(uint64_t address)
 {
     uint64_t home = home_of_address(address);
-    unsigned slot = preferred_slot(key_of_address(address));
-    uint32_t word = __atomic_load_n(&agent_process()->block_tables, __ATOMIC_RELAXED);
-    uint32_t tables = wire_agent_tables(word).count;
-    for (uint32_t i = tables; i > 0 && i + 2 > tables; i--)
-        __builtin_prefetch(&bucket_at(i - 1, home)->slots[slot]);
+    uint32_t tables = __atomic_load_n(&agent_process()->block_tables, __ATOMIC_RELAXED);
+    for (uint32_t i = tables; i > 0 && i + 2 > tables; i--) {
+        const struct wire_agent_bucket *bucket = bucket_at(i - 1, home);
+        __builtin_prefetch(bucket);
+        __builtin_prefetch(&bucket->slots[4]);
+    }
 }
 
 /* Into the older tables, where room may have come up. */
-static unsigned insert_in_older_tables(const struct insertion *it, struct wire_agent_tables tables)
+static unsigned insert_in_older_tables(uint32_t tables, uint64_t home, struct wire_agent_slot wanted)
 {
     unsigned distance = PROBES;
-    for (uint32_t i = tables.count; i-- > 1 && distance == PROBES;)
-        distance = insert_in_table(it, tables, i - 1, WIRE_AGENT_SLOTS);
+    for (uint32_t i = tables; i-- > 1 && distance == PROBES;)
+        distance = insert_in_table(i - 1, home, wanted, WIRE_AGENT_SLOTS);
     return distance;
 }
 
-static inline bool must_share(const struct wire_agent_process *process, const struct insertion *it,
-                              struct wire_agent_tables tables)
-{
-    return it->by_first && tables.shared != 0 &&
-           __builtin_expect(__atomic_load_n(&process->thread_count, __ATOMIC_RELAXED) != 1, 0);
-}
-
-/* All tables are the first thread's: nothing says that they are full. */
-static bool has_no_table(const struct insertion *it, struct wire_agent_tables tables)
-{
-    return !it->by_first && tables.count != 0 && tables.shared == tables.count;
-}
-
-bool agent_heap_block_insert(const struct agent_thread *thread, uint64_t address,
-                             struct agent_heap_block block)
+bool agent_heap_block_insert(uint64_t address, struct agent_heap_block block)
 {
     struct wire_agent_process *process = agent_process();
-    struct insertion it = {home_of_address(address), pack_slot(address, block), thread->group == 1};
+    struct wire_agent_slot wanted = pack_slot(address, block);
+    uint64_t home = home_of_address(address);
     for (;;) {
-        uint32_t word = __atomic_load_n(&process->block_tables, __ATOMIC_ACQUIRE);
-        struct wire_agent_tables tables = wire_agent_tables(word);
-        if (must_share(process, &it, tables)) {
-            share_tables(process);
-            continue;
-        }
-        uint32_t newest = tables.count - 1;
-        unsigned slots = block.level != 0 || tables.count == 0 ? WIRE_AGENT_SLOTS : common_slots(newest);
-        unsigned distance = tables.count > 0 ? insert_in_table(&it, tables, newest, slots) : PROBES;
+        uint32_t tables = __atomic_load_n(&process->block_tables, __ATOMIC_ACQUIRE);
+        unsigned slots = block.level != 0 || tables == 0 ? WIRE_AGENT_SLOTS : common_slots(tables - 1);
+        unsigned distance = tables > 0 ? insert_in_table(tables - 1, home, wanted, slots) : PROBES;
         if (__builtin_expect(distance < PROBES && block.level == 0, 1))
             return true;
-        if (distance == PROBES && add_table(process, &it, word))
+        if (distance == PROBES && add_table(process, tables))
             continue;
         if (distance == PROBES)
-            distance = insert_in_older_tables(&it, tables);
-        if ((distance == PROBES || block.level != 0) && !has_no_table(&it, tables))
+            distance = insert_in_older_tables(tables, home, wanted);
+        if (distance == PROBES || block.level != 0)
             raise_level(process, block.level, distance);
         return distance < PROBES;
     }
 }
 
-static inline bool has_key(const struct wire_agent_slot *slot, uint64_t key)
-{
-    return (__atomic_load_n(&slot->key, __ATOMIC_RELAXED) & WIRE_AGENT_KEY_MASK) == key;
-}
-
 static struct wire_agent_slot *search_bucket(struct wire_agent_bucket *bucket, uint64_t key)
 {
-    struct wire_agent_slot *preferred = &bucket->slots[preferred_slot(key)];
-    if (__builtin_expect(has_key(preferred, key), 1))
-        return preferred;
     for (unsigned i = 0; i < WIRE_AGENT_SLOTS; i++)
-        if (has_key(&bucket->slots[i], key))
+        if ((__atomic_load_n(&bucket->slots[i].key, __ATOMIC_RELAXED) & WIRE_AGENT_KEY_MASK) == key)
             return &bucket->slots[i];
     return NULL;
 }
@@ -290,9 +196,8 @@ static bool remove_from_table(unsigned table, uint64_t home, uint64_t key, struc
 
 bool agent_heap_block_remove(uint64_t address, struct agent_heap_block *block)
 {
-    uint64_t home = home_of_address(address), key = key_of_address(address);
-    uint32_t word = __atomic_load_n(&agent_process()->block_tables, __ATOMIC_ACQUIRE);
-    uint32_t tables = wire_agent_tables(word).count;
+    uint64_t home = home_of_address(address), key = address >> 3 & WIRE_AGENT_KEY_MASK;
+    uint32_t tables = __atomic_load_n(&agent_process()->block_tables, __ATOMIC_ACQUIRE);
     for (uint32_t i = tables < 64 ? tables : 64; i-- > 0;)
         if (remove_from_table(i, home, key, block))
             return true;

@@ -5,8 +5,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent_thread.h"
-
 struct agent_heap_block {
     uint64_t size;
     uint32_t cell;
@@ -16,8 +14,7 @@ struct agent_heap_block {
  * meanwhile. */
 void agent_heap_block_expect(uint64_t address);
 /* False: no room. The process's level rises before there is none. */
-bool agent_heap_block_insert(const struct agent_thread *thread, uint64_t address,
-                             struct agent_heap_block block);
+bool agent_heap_block_insert(uint64_t address, struct agent_heap_block block);
 /* False: not known. */
 bool agent_heap_block_remove(uint64_t address, struct agent_heap_block *block);
 

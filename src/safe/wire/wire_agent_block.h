@@ -47,22 +47,6 @@ static inline uint32_t wire_agent_slot_level(const struct wire_agent_slot *slot)
     return (uint32_t)(slot->value >> 32) & 15;
 }
 
-/* process.block_tables: how many tables there are, and which ones are for all threads. Into the others only
- * the first thread inserts. */
-struct wire_agent_tables {
-    uint32_t count;
-    uint32_t shared; /* the first one that is for all; `count` or more: none is */
-};
-static inline struct wire_agent_tables wire_agent_tables(uint32_t word)
-{
-    uint32_t count = word & 255, shared = word >> 8 & 255;
-    return (struct wire_agent_tables){count, shared != 0 ? shared - 1 : count};
-}
-static inline uint32_t wire_agent_tables_word(uint32_t count, uint32_t shared)
-{
-    return count | (shared < count ? (shared + 1) << 8 : 0);
-}
-
 #define WIRE_AGENT_LEVELS 8
 /* The mean distance of samples, bytes; 0 at level 0. */
 static inline uint64_t wire_agent_level_bytes(uint32_t level)

@@ -26,7 +26,7 @@
 #include "wire_agent_timer.h"
 
 #define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
-#define WIRE_AGENT_VERSION 15
+#define WIRE_AGENT_VERSION 14
 
 #define WIRE_AGENT_REGIONS 1024 /* processes of a family of forks, at most */
 

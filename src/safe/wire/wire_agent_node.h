@@ -8,7 +8,7 @@
  *
  *   live bytes  = total - freed_own - freed_other
  *   live blocks = count - freed_own_count - freed_other_count
- *   peak bytes  = cell.peak_epoch == wire_agent_peak_epoch ? cell.peak : live bytes
+ *   peak bytes  = cell.peak_epoch == process.peak_epoch ? cell.peak : live bytes
  *
  * All figures of counts are multiplied by process.scale (1, exact; WIRE_AGENT_SCALE when sampled).
  *

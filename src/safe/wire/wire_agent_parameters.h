@@ -22,7 +22,7 @@ struct wire_agent_parameters {
     uint64_t code, code_end; /* run-time, of the agent's own code */
     uint32_t forbidden;      /* bits of enum wire_agent_call; the agent sets more */
     uint32_t region;         /* its number; the agent's: a child takes another one */
-    uint64_t threads, cells, blocks;   /* run-time addresses of these parts of the process */
+    uint64_t threads;        /* run-time address of the process's records */
     uint64_t mapped[WIRE_AGENT_PARTS]; /* bytes that are mapped of each part; the agent's, as it grows them */
     uint32_t looked;                   /* the agent's: records that were looked at (agent_record.c) */
     /* the agent's: 0, or 1 + events until a refused part is tried again */

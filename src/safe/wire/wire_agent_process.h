@@ -45,23 +45,22 @@ struct wire_agent_process {
     uint32_t unrecorded;
 
     /* Figures of the process. */
-    int64_t live;             /* bytes, but for those of first_live and of threads' unfinished batches */
-    int64_t first_live;       /* by the first thread while it was alone: the process has live + first_live */
-    int64_t peak, first_peak; /* their maximum: wire_agent_peak */
+    int64_t live;       /* bytes, but for those of first_live and of threads' unfinished batches */
+    int64_t first_live; /* by the first thread while it was alone: the process has live + first_live */
+    int64_t peak;       /* its maximum */
     /* control.now_ns when the peak was last left (0: it stands at the peak, or there was none) */
     uint64_t peak_ns;
-    uint32_t peak_epoch, first_epoch; /* wire_agent_peak_epoch */
+    uint32_t peak_epoch;
     uint32_t at_peak;
     uint32_t level; /* at most WIRE_AGENT_LEVELS; 0: every block has a place */
     uint32_t level_failures;
 
     /* How much of each part is used: tally adds these up for the memory shown. */
     uint32_t thread_count; /* records, ever made: numbers 0 .. thread_count - 1 */
-    uint32_t node_count, cell_count;
-    uint32_t block_tables; /* wire_agent_tables */
-    uint64_t index_used;   /* bytes of the index of nodes */
-    uint64_t block_used;   /* bytes of the tables of blocks */
-    uint64_t index_place;  /* the present index: offset in its part << 8 | log2 of its slots; 0: the first */
+    uint32_t node_count, cell_count, block_tables;
+    uint64_t index_used;  /* bytes of the index of nodes */
+    uint64_t block_used;  /* bytes of the tables of blocks */
+    uint64_t index_place; /* the present index: offset in its part << 8 | log2 of its slots; 0: the first */
     uint32_t index_lock, group_count; /* the agent's */
 
     /* Mapped memory (agent_heap_range.c), the agent's: how many ranges were ever made, the first free one,
@@ -92,19 +91,5 @@ struct wire_agent_process {
     uint64_t losses[WIRE_AGENT_LOSSES];
 };
 _Static_assert(sizeof(struct wire_agent_process) <= 4096, "the first page of a region");
-
-/* The first thread, while it is alone, raises figures of its own instead of those of all: nobody else writes
- * them, so that no locked instruction is needed. */
-static inline int64_t wire_agent_peak(const struct wire_agent_process *process)
-{
-    int64_t all = __atomic_load_n(&process->peak, __ATOMIC_RELAXED);
-    int64_t first = __atomic_load_n(&process->first_peak, __ATOMIC_RELAXED);
-    return all > first ? all : first;
-}
-static inline uint32_t wire_agent_peak_epoch(const struct wire_agent_process *process)
-{
-    return __atomic_load_n(&process->peak_epoch, __ATOMIC_RELAXED) +
-           __atomic_load_n(&process->first_epoch, __ATOMIC_RELAXED);
-}
 
 #endif

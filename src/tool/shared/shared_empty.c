@@ -116,7 +116,7 @@ static void walk_tables(struct walk *walk, const struct shared_file *file, uint3
     const struct wire_agent_process *process = shared_file_process(file, region);
     struct wire_agent_bucket buckets[BUCKETS];
     uint64_t most = file->layout.block_bytes / sizeof *buckets;
-    uint32_t tables = wire_agent_tables(__atomic_load_n(&process->block_tables, __ATOMIC_ACQUIRE)).count;
+    uint32_t tables = __atomic_load_n(&process->block_tables, __ATOMIC_ACQUIRE);
     uint64_t count = tables < 48 ? wire_agent_table_before(tables) : most;
     uint64_t start = shared_file_region(file, region) + file->layout.blocks;
     count = count < most ? count : most;

@@ -115,8 +115,6 @@ void shared_file_parameters(const struct shared_file *file, const struct shared_
     parameters->control = control;
     parameters->process = control + file->regions_offset;
     parameters->threads = control + wire_agent_place(page, layout, WIRE_AGENT_PART_THREADS, 0).address;
-    parameters->cells = parameters->process + layout->cells;
-    parameters->blocks = parameters->process + layout->blocks;
     parameters->own = request->parts >> WIRE_AGENT_PART_OWN & 1
                           ? control + wire_agent_place(page, layout, WIRE_AGENT_PART_OWN, 0).address
                           : 0;

@@ -83,8 +83,7 @@ static void read_cell(const struct publication *publication, const struct wire_a
     const struct wire_agent_process *process = &publication->tree->process;
     sums[PROFILE_HEAP_TOTAL] = shared_tree_figure(cell->total);
     sums[PROFILE_HEAP_COUNT] = block_figure(publication, cell->count);
-    sums[PROFILE_HEAP_PEAK] =
-        shared_tree_figure(cell->peak_epoch == wire_agent_peak_epoch(process) ? cell->peak : live);
+    sums[PROFILE_HEAP_PEAK] = shared_tree_figure(cell->peak_epoch == process->peak_epoch ? cell->peak : live);
     sums[PROFILE_HEAP_LIVE] = shared_tree_figure(live);
     sums[PROFILE_HEAP_LIVE_COUNT] = block_figure(publication, live_count);
     sums[PROFILE_HEAP_TEMPORARY] = block_figure(publication, cell->temporary);
@@ -296,9 +295,9 @@ static void publish_peak(const struct publication *publication)
     const struct wire_agent_process *process = &publication->tree->process;
     uint64_t when = process->peak_ns && process->peak_ns < publication->of.now_ns ? process->peak_ns
                                                                                   : publication->of.now_ns;
-    if (wire_agent_peak(process) > 0)
+    if (process->peak > 0)
         profile_set_peak(publication->heap->profile, publication->of.process,
-                         publication->heap->counters[PROFILE_HEAP_PEAK], wire_agent_peak(process), when);
+                         publication->heap->counters[PROFILE_HEAP_PEAK], process->peak, when);
 }
 
 int shared_heap_publish(struct shared_heap *heap, const struct shared_tree *tree,

@@ -153,8 +153,6 @@ static void show_parts(struct agent_rig *rig, int file, bool small)
             rig->own = (void *)(place + there.address);
     }
     rig->parameters->process = (uint64_t)place + rig->control->regions_offset;
-    rig->parameters->cells = rig->parameters->process + rig->layout.cells;
-    rig->parameters->blocks = rig->parameters->process + rig->layout.blocks;
     rig->parameters->own = (uint64_t)rig->own;
 }
 
@@ -306,7 +304,7 @@ struct agent_rig_figures agent_rig_read(const struct agent_rig *rig, const struc
         sum.live += live;
         sum.live_count += cell->count - cell->freed_own_count - cell->freed_other_count;
         sum.max += cell->max;
-        sum.peak += cell->peak_epoch == wire_agent_peak_epoch(process) ? cell->peak : live;
+        sum.peak += cell->peak_epoch == process->peak_epoch ? cell->peak : live;
         sum.largest = cell->largest > sum.largest ? cell->largest : sum.largest;
         sum.temporary += cell->temporary;
         sum.variance += (double)cell->variance * square;
@@ -319,8 +317,7 @@ uint64_t agent_rig_blocks(const struct agent_rig *rig, const struct wire_agent_p
 {
     const struct wire_agent_bucket *buckets = (const void *)((uintptr_t)process + rig->layout.blocks);
     uint64_t count = 0, sum = 0;
-    uint64_t buckets_made = wire_agent_table_before(wire_agent_tables(process->block_tables).count);
-    for (uint64_t b = 0; b < buckets_made; b++)
+    for (uint64_t b = 0; b < wire_agent_table_before(process->block_tables); b++)
         for (unsigned s = 0; s < WIRE_AGENT_SLOTS; s++)
             if (buckets[b].slots[s].key != 0) {
                 count++;

@@ -47,7 +47,7 @@ static void test_counts(void **state)
     assert_int_equal(second.live_count, 0);
     assert_int_equal(second.peak, 1000);
     assert_int_equal(sum.total, 1510);
-    assert_int_equal(wire_agent_peak(heap_rig.process), 1510);
+    assert_int_equal(heap_rig.process->peak, 1510);
     assert_int_equal(heap_rig.process->live + heap_rig.process->first_live, 409);
     assert_int_equal(of_site(2).count, 0);
     for (unsigned i = 0; i < WIRE_AGENT_LOSSES; i++)
@@ -143,7 +143,7 @@ static void compare(const struct model *model)
         assert_int_equal(figures.peak, model->at_peak[i]);
     }
     assert_int_equal(heap_all().temporary, model->temporary);
-    assert_int_equal(wire_agent_peak(heap_rig.process), model->peak);
+    assert_int_equal(heap_rig.process->peak, model->peak);
     assert_int_equal(heap_rig.process->live + heap_rig.process->first_live, model->sum);
     agent_rig_blocks(&heap_rig, heap_rig.process, &bytes);
     assert_int_equal(bytes, model->sum);
@@ -220,7 +220,7 @@ static void test_reallocation(void **state)
     assert_int_equal(heap_all().total, 100100);
     assert_int_equal(heap_all().temporary, 1);
     assert_int_equal(heap_rig.process->live + heap_rig.process->first_live, 100000);
-    assert_int_equal(wire_agent_peak(heap_rig.process), 100000);
+    assert_int_equal(heap_rig.process->peak, 100000);
     assert_int_equal(heap_all().peak, 100000);
     assert_null(heap_hooked_realloc(block, 0)); /* as glibc does it: released */
     assert_int_equal(heap_all().live_count, 0);
@@ -308,7 +308,7 @@ static void test_threads(void **state)
     check_threads(THREADS);
     /* At most 64 blocks of 1 KiB and one more in each thread's hands; the maximum is known to 1/64 for each
      * thread. */
-    assert_in_range(wire_agent_peak(heap_rig.process), 15000, (THREADS + 64) * 1024);
+    assert_in_range(heap_rig.process->peak, 15000, (THREADS + 64) * 1024);
 }
 
 static void test_more_threads_than_groups(void **state)

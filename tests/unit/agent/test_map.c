@@ -126,8 +126,7 @@ static void test_parts(void **state)
     assert_int_equal(hooked_munmap(ARENA - 100 * PAGE, 1000 * PAGE), 0);
     assert_int_equal(of_site(0).live + of_site(1).live, 0);
     assert_int_equal(of_site(0).total + of_site(1).total, 16 * PAGE);
-    assert_int_equal(rig.process->live + rig.process->first_live + wire_agent_peak(rig.process),
-                     0); /* no block */
+    assert_int_equal(rig.process->live + rig.process->first_live + rig.process->peak, 0); /* no block */
     assert_int_equal(lost(), 0);
 }
 

@@ -151,37 +151,6 @@ static void test_refused_where_something_lies(void **state)
     release(blocks[0], BLOCKS);
 }
 
-static void *keep_few(void *argument)
-{
-    keep(argument, BLOCKS / 100);
-    return NULL;
-}
-
-/* The tables cannot grow behind the first thread's: so the last one that can be made is for all, and another
- * thread's blocks have places, with no loss. */
-static void test_a_late_thread_has_places(void **state)
-{
-    (void)state;
-    pthread_t thread;
-    uint64_t room = 64 << 10;
-    void *behind = (void *)(place_of(WIRE_AGENT_PART_BLOCKS) + room);
-    assert_ptr_equal(mmap(behind, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
-                     behind);
-    unsigned count = 0;
-    for (; rig.process->block_used < room && count < BLOCKS; count++)
-        blocks[0][count] = hooked_malloc(16);
-    assert_int_equal(rig.process->block_used, room);
-    assert_int_equal(agent_rig_blocks(&rig, rig.process, NULL), count);
-    assert_int_equal(pthread_create(&thread, NULL, keep_few, blocks[1]), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(agent_rig_blocks(&rig, rig.process, NULL), count + BLOCKS / 100);
-    assert_int_equal(rig.process->level, 0);
-    assert_int_equal(loss(WIRE_AGENT_LOSS_NO_ROOM) + loss(WIRE_AGENT_LOSS_NO_BLOCK), 0);
-    release(blocks[0], count);
-    release(blocks[1], BLOCKS / 100);
-    munmap(behind, PAGE);
-}
-
 static long times_asleep(void)
 {
     struct rusage usage;
@@ -461,21 +430,13 @@ static void test_a_child_that_cannot(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_grows_as_it_is_used),
-        TEST(test_grows_under_many_threads),
-        TEST(test_refused_where_something_lies),
-        TEST(test_a_late_thread_has_places),
-        TEST(test_refused_by_a_limit),
-        TEST(test_refused_again_and_again),
-        TEST(test_what_was_not_published_is_found),
-        TEST(test_a_child_has_its_own),
-        TEST(test_a_child_that_may_not),
-        TEST(test_a_child_that_cannot),
-        TEST(test_a_child_dumps_as_little),
-        TEST(test_grows_by_made_pages),
-        TEST(test_made_pages_under_many_threads),
-        TEST(test_a_child_has_made_pages),
-        TEST(test_grows_by_holes_elsewhere),
+        TEST(test_grows_as_it_is_used),          TEST(test_grows_under_many_threads),
+        TEST(test_refused_where_something_lies), TEST(test_refused_by_a_limit),
+        TEST(test_refused_again_and_again),      TEST(test_what_was_not_published_is_found),
+        TEST(test_a_child_has_its_own),          TEST(test_a_child_that_may_not),
+        TEST(test_a_child_that_cannot),          TEST(test_a_child_dumps_as_little),
+        TEST(test_grows_by_made_pages),          TEST(test_made_pages_under_many_threads),
+        TEST(test_a_child_has_made_pages),       TEST(test_grows_by_holes_elsewhere),
     };
     return cmocka_run_group_tests_name("agent_room", tests, NULL, NULL);
 }

@@ -260,7 +260,7 @@ static void add_cell(const struct shared_tree *tree, const struct wire_agent_cel
     sum->live += live;
     sum->live_count += cell->count - cell->freed_own_count - cell->freed_other_count;
     sum->max += cell->max;
-    sum->peak += cell->peak_epoch == wire_agent_peak_epoch(&tree->process) ? cell->peak : live;
+    sum->peak += cell->peak_epoch == tree->process.peak_epoch ? cell->peak : live;
     sum->temporary += cell->temporary;
 }
 

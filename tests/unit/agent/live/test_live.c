@@ -93,7 +93,7 @@ static void compare_whole(struct agent_recording *recording, const struct heap_s
     uint64_t kept = all.live - truth->live;
     assert_in_range(kept, 0, all.total - total);
     assert_int_equal(all.peak, truth->peak + kept);
-    assert_int_equal(wire_agent_peak(shared_file_process(&recording->loads[0]->file, 0)), truth->peak + kept);
+    assert_int_equal(shared_file_process(&recording->loads[0]->file, 0)->peak, truth->peak + kept);
 }
 
 static void test_one_thread(void **state)
@@ -245,7 +245,7 @@ static int run_command(char **argv)
                     "%u.%u: total %lu in %lu, live %lu in %lu, peak %lu (%ld), temporary %lu, %lu nodes, %lu "
                     "cells, %u threads; losses",
                     load, region, figures.total, figures.count, figures.live, figures.live_count,
-                    figures.peak, wire_agent_peak(process), figures.temporary, figures.nodes, figures.cells,
+                    figures.peak, process->peak, figures.temporary, figures.nodes, figures.cells,
                     process->thread_count);
             for (unsigned i = 0; i < WIRE_AGENT_LOSSES; i++)
                 fprintf(stderr, " %lu", process->losses[i]);
