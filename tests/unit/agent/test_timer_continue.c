@@ -83,9 +83,9 @@ static void on_signal(int signal)
 /* poll, with something known in all that the kernel preserves. */
 static void poll_with_registers(struct found *to)
 {
-    const uint32_t control = ROUNDING;
     uint64_t answer = SYS_poll;
-    __asm__ volatile("ldmxcsr %[control]\n\t"
+    to->control = ROUNDING;
+    __asm__ volatile("ldmxcsr 80(%%rbx)\n\t"
                      "movl $0x1008, %%r8d\n\t"
                      "movl $0x1009, %%r9d\n\t"
                      "movl $0x100a, %%r10d\n\t"
@@ -110,7 +110,7 @@ static void poll_with_registers(struct found *to)
                      "movq %%xmm15, 72(%%rbx)\n\t"
                      "stmxcsr 80(%%rbx)\n\t"
                      : "+a"(answer)
-                     : "b"(to->registers), "D"(0), "S"(0), "d"(WAIT_MS), [control] "m"(control)
+                     : "b"(to->registers), "D"(0), "S"(0), "d"(WAIT_MS)
                      : "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rcx", "xmm0", "xmm15", "cc",
                        "memory");
     to->answer = (int64_t)answer;
