@@ -141,13 +141,13 @@ static void child(enum stack_kind kind)
     const stack_t stack = {
         .ss_sp = bytes, .ss_size = sizeof bytes, .ss_flags = kind == DISARMED_STACK ? (int)SS_AUTODISARM : 0};
     sigset_t set;
+    const stack_t none = {.ss_flags = SS_DISABLE}; /* a sanitizer's first thread has one */
     disarm_timer();
     sigemptyset(&set);
     sigaddset(&set, SIGUSR2);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGUSR1, on_signal);
-    if (kind != OWN_STACK)
-        sigaltstack(&stack, NULL);
+    sigaltstack(kind == OWN_STACK ? &none : &stack, NULL);
     uint64_t began = now_ms();
     poll_with_registers(found);
     found->waited_ms = now_ms() - began;
