@@ -20,8 +20,8 @@
  *      the kernel forget how to go on: the call would end with EINTR, which has no reason that the program
  *      knows. So the handler goes back without rt_sigreturn (agent_timer_x86_64_continue.S). Not where a signal
  *      of the program's waits, whose handler ends the call in any case; nor where the way back is not all known:
- *      a shadow stack, a stack for signals that is disarmed while it is used, a debugger's step. There the call
- *      ends with EINTR.
+ *      a shadow stack, closed memory, a stack for signals that is disarmed while it is used, a debugger's step.
+ *      There the call ends with EINTR.
  *
  * All are seen by the registers: rcx is the address behind the call after every return from the kernel, r11
  * the flags, and the arguments are as they were. In the first case the same registers may stand before a call

@@ -2,7 +2,8 @@
  * all that rt_sigreturn does, but for its forgetting how the kernel continues that call.
  *
  * void agent_timer_continue(const struct context *found): does not return, unless the thread has a shadow
- * stack, which only the kernel may put back. */
+ * stack, which only the kernel may put back, or has closed memory of protection key 0 to itself (pkeys(7)),
+ * in which its other registers are saved: the kernel opens that for a handler, and XRSTOR closes it again. */
 
 #include "agent_x86_64_frame.h"
 
@@ -28,6 +29,9 @@
 /* Of the state that it points to: the components that were saved, 8 bytes (struct _fpx_sw_bytes). */
 #define COMPONENTS 472
 
+#define KEYS        0x200 /* of the components: which protection keys are closed (PKRU) */
+#define KEY_0_BITS  3     /* of PKRU */
+
     .text
 
     begin_function agent_timer_continue
@@ -35,12 +39,32 @@
     rdsspq  %rax /* does nothing where there is none */
     testq   %rax, %rax
     jnz     1f
+    save    %rbx
+    save    %r12
+    save    %r13
     movq    %rdi, %rbx
-    .cfi_undefined %rip /* what is outside is no more on this stack as it was */
-    movq    VECTOR(%rbx), %rcx
-    movl    COMPONENTS(%rcx), %eax
-    movl    COMPONENTS+4(%rcx), %edx
-    xrstor64 (%rcx)
+    movq    VECTOR(%rbx), %r12
+    movl    COMPONENTS(%r12), %r13d
+    xorl    %ecx, %ecx
+    testl   $KEYS, %r13d
+    jz      2f
+    rdpkru
+    movl    %eax, %esi /* the handler's */
+2:  movl    COMPONENTS+4(%r12), %edx
+    movl    %r13d, %eax
+    xrstor64 (%r12)
+    testl   $KEYS, %r13d
+    jz      3f
+    rdpkru
+    testl   $KEY_0_BITS, %eax
+    jz      3f
+    movl    %esi, %eax
+    wrpkru
+    load    %r13
+    load    %r12
+    load    %rbx
+1:  retq
+3:  .cfi_undefined %rip /* what is outside is no more on this stack as it was */
     movq    R8(%rbx), %r8
     movq    R9(%rbx), %r9
     movq    R12(%rbx), %r12
@@ -69,7 +93,6 @@
     movq    (%rsp), %rsp
     movl    $CALL_CONTINUE, %eax
     jmpq    *%rcx
-1:  retq
     end_function agent_timer_continue
 
     .section .note.GNU-stack, "", @progbits
