@@ -63,8 +63,7 @@ void cli_record_draw_status(struct cli_record_recorder *recorder)
     if (recorder->drawn && status->elapsed_ns - recorder->drawn_ns < CLI_RECORD_STEP_MS * 1000000ull)
         return;
     recorder->drawn_ns = status->elapsed_ns;
-    snprintf(text, sizeof text,
-             "tally: %.0f s, %llu samples, %llu lost, %llu stacks incomplete, own CPU %.1f %%",
+    snprintf(text, sizeof text, "tally: %.0f s, %llu samples, %llu lost, %llu incomplete, own CPU %.1f %%",
              (double)status->elapsed_ns / 1e9, (unsigned long long)status->samples,
              (unsigned long long)status->lost,
              (unsigned long long)cli_record_lost_stacks(record_session_profile(recorder->session)),
