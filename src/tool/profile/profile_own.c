@@ -65,8 +65,6 @@ static bool own_add(const struct profile *profile, struct profile_own *sum, cons
     uint32_t image = own_innermost_image(profile, cell->node);
     if (profile->counters[cell->counter].exact || !profile_own_image(profile, image))
         return false;
-    if (__builtin_add_overflow(sum->value, cell->value, &sum->value))
-        sum->value = INT64_MAX;
     sum->samples += cell->samples;
     sum->stub_samples += is_stubs_image(profile, image) ? cell->samples : 0;
     return true;

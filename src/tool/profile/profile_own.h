@@ -25,7 +25,6 @@ bool profile_own_has_stubs(const struct profile *profile);
 bool profile_own_node(const struct profile *profile, uint32_t node);
 
 struct profile_own {
-    int64_t value;                  /* in the counter's unit */
     uint64_t samples, stub_samples; /* of the former, in stubs */
 };
 
