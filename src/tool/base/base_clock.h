@@ -11,4 +11,8 @@ uint64_t base_clock_now(void);
 /* Any clock; 0: there is none of that number. */
 uint64_t base_clock_of(clockid_t clock);
 
+/* Sleeps that long, shorter when a signal comes; by ppoll or futex where a filter refuses clock_nanosleep.
+ * Whoever counts rests instead of reading the clock depends on it. Source: nanosleep(2), seccomp(2). */
+void base_clock_rest(uint64_t ns);
+
 #endif

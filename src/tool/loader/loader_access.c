@@ -3,8 +3,8 @@
 #include "loader_inside.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "base_clock.h"
 #include "proc_target.h"
 
 #define STOP_TRIES       20
@@ -31,7 +31,6 @@ static bool is_foreign_tracer(pid_t pid)
 int loader_stop(struct loader_access *access, struct helper *helper, pid_t pid, bool held_before,
                 struct base_error *error)
 {
-    const struct timespec rest = {.tv_nsec = REST_NS};
     struct base_error why = {0};
     int result = held_before ? BASE_OK : BASE_EBUSY;
     *access = (struct loader_access){
@@ -39,7 +38,7 @@ int loader_stop(struct loader_access *access, struct helper *helper, pid_t pid, 
     for (int i = 0; i < STOP_TRIES && may_succeed_later(result, i); i++) {
         base_error_clear(&why);
         if (i)
-            nanosleep(&rest, NULL);
+            base_clock_rest(REST_NS);
         result = helper_stop(helper, pid, NULL, &why);
         if (result == BASE_EBUSY && is_foreign_tracer(pid))
             break;

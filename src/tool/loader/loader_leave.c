@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base_clock.h"
 #include "loader_find.h"
 #include "loader_inside.h"
 #include "loader_kept.h"
@@ -202,14 +203,13 @@ static int begin_waiting(struct loader_leaving *leaving, bool unwinders)
 
 static int let_run(struct loader_leaving *leaving, int attempt)
 {
-    const struct timespec moment = {.tv_nsec = (long)REST_NS * attempt};
     struct loader_access *access = &leaving->access;
     struct helper *helper = access->helper;
     if (leaving->held)
         helper_trace_release(helper, access->pid, NULL, NULL);
     else
         loader_resume(access, false);
-    nanosleep(&moment, NULL);
+    base_clock_rest((uint64_t)REST_NS * (unsigned)attempt);
     if (!leaving->held)
         return loader_stop(access, helper, access->pid, false, leaving->error);
     int result = helper_trace_hold(helper, access->pid, NULL, leaving->error);

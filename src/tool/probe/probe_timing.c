@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "arch.h"
 #include "base_array.h"
@@ -84,9 +83,8 @@ double probe_timing_ns(const struct probe_timing *timing)
 uint64_t probe_timing_fixed(const struct probe_timing *timing)
 {
     uint64_t passed = base_clock_now() - timing->start.ns;
-    struct timespec rest = {.tv_nsec = passed < FIXED_NS ? (long)(FIXED_NS - passed) : 0};
-    if (rest.tv_nsec)
-        nanosleep(&rest, NULL); /* what it lacks when a signal comes is a little precision */
+    if (passed < FIXED_NS)
+        base_clock_rest(FIXED_NS - passed); /* what it lacks when a signal comes is a little precision */
     return (uint64_t)(probe_timing_ns(timing) * 4294967296.0 + 0.5);
 }
 

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "perf_filter.h"
 #include "perf_ring.h"
@@ -42,9 +41,8 @@ static void forget_short_copies(struct record_session *session, uint32_t bytes)
 static size_t list_living(void *context, pid_t **pids)
 {
     struct record_session *session = context;
-    const struct timespec horizon = {.tv_nsec = RECORD_HORIZON_FULL_NS};
     uint64_t called = base_clock_now();
-    nanosleep(&horizon, NULL);
+    base_clock_rest(RECORD_HORIZON_FULL_NS);
     perf_rings_refresh(&session->rings);
     record_work_until(session, called);
     return sample_processes_living(&session->stream.processes, pids);

@@ -2,7 +2,6 @@
 
 #include <stdbool.h>
 #include <string.h>
-#include <time.h>
 
 #include "base_clock.h"
 #include "loader.h"
@@ -61,7 +60,6 @@ static int remove_both(pid_t pid, struct remains_cleaned *cleaned, struct base_e
 
 int remains_remove(pid_t pid, struct remains_cleaned *cleaned, struct base_error *error)
 {
-    const struct timespec moment = {.tv_nsec = REST_NS};
     uint64_t end = 0, mappings = 0;
     *cleaned = (struct remains_cleaned){0};
     int result = has_remains(pid, error);
@@ -80,7 +78,7 @@ int remains_remove(pid_t pid, struct remains_cleaned *cleaned, struct base_error
         if (result < 0 || cleaned->bytes_left <= cleaned->bytes_kept || cleaned->unreadable ||
             base_clock_now() >= end)
             break;
-        nanosleep(&moment, NULL);
+        base_clock_rest(REST_NS);
         result = has_remains(pid, error);
     }
     cleaned->mappings = mappings;
@@ -93,6 +91,6 @@ bool remains_again(int result, uint64_t *began)
     *began = *began ? *began : now;
     if (result != BASE_EBUSY || now - *began >= LEAVE_NS)
         return false;
-    nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
+    base_clock_rest(REST_NS);
     return true;
 }

@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base_array.h"
+#include "base_clock.h"
 #include "helper_trace.h"
 #include "loader_unmap.h"
 #include "proc_target.h"
@@ -156,9 +156,8 @@ static int move_threads(struct helper *helper, pid_t pid, const struct remains_r
 
 static int run_for_a_moment(struct helper *helper, pid_t pid, struct base_error *error)
 {
-    const struct timespec moment = {.tv_nsec = REST_NS};
     helper_trace_release(helper, pid, NULL, NULL);
-    nanosleep(&moment, NULL);
+    base_clock_rest(REST_NS);
     return helper_trace_hold(helper, pid, NULL, error);
 }
 

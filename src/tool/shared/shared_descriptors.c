@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base_array.h"
+#include "base_clock.h"
 #include "proc_sockets.h"
 #include "shared_proc.h"
 #include "wire_loss.h"
@@ -246,7 +246,7 @@ static void compare_open(struct looking *looking)
         unseen |= is_unseen(&looking->published->known[number]);
     }
     if (unseen)
-        nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
+        base_clock_rest(REST_NS);
     for (uint32_t i = 0; unseen && i < looking->published->known_count; i++)
         if (is_unseen(&looking->published->known[i]))
             looking->published->known[i].open = name_one(looking, i);

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/wait.h>
-#include <time.h>
 
+#include "base_clock.h"
 #include "base_wait.h"
 #include "proc_target.h"
 
@@ -163,6 +163,6 @@ size_t trace_follow_leave(struct trace_follow *follow, pid_t pid)
         trace_follow_drop_process(follow, process); /* none was seized */
     trace_follow_settle_all(follow, space);
     for (int i = 0; i < LEAVE_LOOKS && (left = look_at_leaving(follow, space, pid)); i++)
-        nanosleep(&(struct timespec){0, LEAVE_NS}, NULL);
+        base_clock_rest(LEAVE_NS);
     return left;
 }

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/ptrace.h>
-#include <time.h>
 
 #include "base_clock.h"
 #include "proc_target.h"
@@ -68,7 +67,7 @@ static int await_detached_children(struct trace_follow_space *space, struct base
             if (base_clock_now() - began > DETACHED_NS)
                 return base_fail(error, BASE_EBUSY, "process %d, which is not followed, runs in its memory",
                                  thread->detached_child);
-            nanosleep(&(struct timespec){0, DETACHED_LOOK_NS}, NULL);
+            base_clock_rest(DETACHED_LOOK_NS);
         }
         thread->detached_child = 0;
     }

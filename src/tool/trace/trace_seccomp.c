@@ -8,9 +8,9 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base_clock.h"
 #include "base_wait.h"
 #include "filter.h"
 #include "proc_target.h"
@@ -20,8 +20,9 @@
 #endif
 #define MOST_FILTERS   1024u
 #define MOST_ANCESTORS 64
-#define PROBE_LOOKS    5000
 #define PROBE_REST_NS  100000
+#define PROBE_NS       500000000u   /* a call that sleeps for longer is left to another process */
+#define PROBE_MOST_NS  10000000000u /* of a child that gets no processor */
 
 void trace_seccomp_free(struct trace_seccomp *seccomp)
 {
@@ -126,6 +127,12 @@ static const char *action_text(uint32_t action)
     }
 }
 
+static bool is_asleep(pid_t child)
+{
+    struct proc_target_facts facts;
+    return proc_target_facts(child, child, &facts) == BASE_OK && (facts.state == 'S' || facts.state == 'D');
+}
+
 /* A child makes the call, in memory of its own that it may damage. Only its end by SIGSYS says that the
  * filter kills. */
 static bool call_is_killed(const struct seccomp_data *data)
@@ -139,10 +146,13 @@ static bool call_is_killed(const struct seccomp_data *data)
     }
     if (child < 0)
         return true;
-    for (int i = 0; i < PROBE_LOOKS; i++) {
+    const uint64_t began = base_clock_now();
+    for (uint64_t passed = 0; passed < PROBE_MOST_NS; passed = base_clock_now() - began) {
         if (base_wait(child, &status, WNOHANG) == child)
             return WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS;
-        nanosleep(&(struct timespec){0, PROBE_REST_NS}, NULL);
+        if (passed > PROBE_NS && is_asleep(child))
+            break;
+        base_clock_rest(PROBE_REST_NS);
     }
     kill(child, SIGKILL); /* the filter leaves the call to another process, which does not answer */
     base_wait(child, NULL, 0);

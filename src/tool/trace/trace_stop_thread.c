@@ -9,8 +9,8 @@
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
-#include <time.h>
 
+#include "base_clock.h"
 #include "base_wait.h"
 #include "proc_target.h"
 #include "trace_x86_64_call.h"
@@ -22,7 +22,7 @@
 
 void trace_stop_rest(void)
 {
-    nanosleep(&(struct timespec){0, REST_NS}, NULL);
+    base_clock_rest(REST_NS);
 }
 
 void trace_stop_interrupt(struct trace_stop_thread *thread)
