@@ -12,18 +12,29 @@ const { chromium } = require("playwright-core");
 const axe = readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
 
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
-const page = await (await browser.newContext({ bypassCSP: true })).newPage(); // another costs seconds
+let page, delay; // another page costs seconds
 let bad = [], local = true; // does all that is asked for lie in files?
 
-page.setDefaultTimeout(60000); // so that what never comes is reported; a busy machine takes its time
-page.on("console", (message) => bad.push(`console: ${message.text()}`));
-page.on("pageerror", (error) => bad.push(`error: ${error.stack}`));
-page.on("request", (request) => {
-  if (local && !/^(file|data|about):/.test(request.url())) bad.push(`request: ${request.url()}`);
-});
+/** `late`: timers of its scripts come so many ms later, as on a busy machine. */
+async function openPage(late) {
+  if (page) await page.context().close();
+  page = await (await browser.newContext({ bypassCSP: true })).newPage();
+  delay = late;
+  page.setDefaultTimeout(60000); // so that what never comes is reported; a busy machine takes its time
+  page.on("console", (message) => bad.push(`console: ${message.text()}`));
+  page.on("pageerror", (error) => bad.push(`error: ${error.stack}`));
+  page.on("request", (request) => {
+    if (local && !/^(file|data|about):/.test(request.url())) bad.push(`request: ${request.url()}`);
+  });
+  if (late) await page.addInitScript((more) => {
+    const begin = setTimeout;
+    globalThis.setTimeout = (act, ms = 0, ...of) => begin(act, ms + more, ...of);
+  }, late);
+}
 
 /** What comes next is loaded anew. */
-async function open({ scheme = "light", width = 1280, height = 860 }) {
+async function open({ scheme = "light", width = 1280, height = 860, late = 0 }) {
+  if (!page || delay !== late) await openPage(late);
   await page.goto("about:blank");
   await page.emulateMedia({ colorScheme: scheme });
   await page.setViewportSize({ width, height });
@@ -56,7 +67,12 @@ const steps = {
   open: (step) => open(step),
   async go({ file, hash = "" }) {
     const address = "file://" + file + "#/" + hash;
+    await page.evaluate(() => {
+      globalThis.was = location.href;
+      globalThis.changed = new Promise((done) => addEventListener("hashchange", done, { once: true }));
+    });
     await page.goto(address);
+    await page.evaluate(() => "was" in globalThis && globalThis.was !== location.href && globalThis.changed); // it has heard of it, too
     await settle();
   },
   async visit({ address, hash = "" }) {

@@ -160,6 +160,18 @@ def functions_say_what_report_says(context):
 
 
 @case
+def nothing_early_is_missed(context):
+    """A link that is followed, and a table that is scrolled, before the page's timers have come."""
+    profile = made(context, "hostile")
+    page = export(context, profile)
+    found = browse(context, step("open", late=400), step("go", file=page), step("go", file=page, hash="functions"), step("rows", of=".table"),
+                   step("type", of="#search", text="sort"), step("type", of="#search", text=""), step("hash"))
+    flat = report(context, "report", "--limit", "0%", profile)["rows"]
+    context.equal(len(found[3] or []), len([row for row in flat if row["self"]["value"] or row["total"]["value"]]), "functions")
+    context.equal(found[6], "#/functions", "the search is taken back")
+
+
+@case
 def threads_filter_all_views(context):
     """Processes with their sums, their threads below them, which close and open; a thread or a whole process is chosen."""
     profile = made(context, "plain")

@@ -153,13 +153,13 @@ export function Graph(props: GraphProps) {
   };
 
   useLayoutEffect(redraw);
-  useEffect(() => setMarked(null), [frames]);
+  useLayoutEffect(() => setMarked(null), [frames]);
   useEffect(() => {
     const scheme = matchMedia("(prefers-color-scheme: dark)");
     scheme.addEventListener("change", redraw);
     return () => scheme.removeEventListener("change", redraw);
   });
-  useEffect(() => { if (box.current) box.current.scrollTop = flip ? box.current.scrollHeight : 0; }, [flip, levels, row]);
+  useLayoutEffect(() => { if (box.current) box.current.scrollTop = flip ? box.current.scrollHeight : 0; }, [flip, levels, row]);
 
   const hit = (event: MouseEvent): Frame | null => {
     const area = canvas.current!.getBoundingClientRect();

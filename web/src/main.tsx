@@ -1,5 +1,5 @@
 import { render } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import "./style.css";
 import { chosen, type Context, hottest } from "./context";
 import { type AnnotatedList, type DescriptorsDocument, type DiffDocument, type FlatDocument, type LatencyDocument, type LossesDocument, part,
@@ -166,7 +166,7 @@ function App(props: { loaded: Loaded }) {
   const context = useContext(props.loaded), { model, place } = context;
   const menu = useMemo(() => VIEWS.filter((it) => it.has(props.loaded)), [props.loaded]);
   const view = VIEWS.find((it) => it.name === place.view) ?? VIEWS[0], Show = view.show;
-  useEffect(() => {
+  useLayoutEffect(() => {
     addEventListener("keydown", keys);
     return () => removeEventListener("keydown", keys);
   }, []);

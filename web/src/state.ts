@@ -1,5 +1,5 @@
 // Where the reader is, in the address: #/flame?counter=time.cpu&mode=up. Every view can be linked to.
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 export interface Place {
   view: string;
@@ -36,7 +36,7 @@ export function change(place: Place, more: Record<string, string | undefined>, q
 
 export function usePlace(): Place {
   const [place, set] = useState(read);
-  useEffect(() => {
+  useLayoutEffect(() => { // before anyone can go elsewhere: other effects come after the next picture
     const changed = () => set(read());
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);
@@ -47,7 +47,7 @@ export function usePlace(): Place {
 /** The words that are searched for: as typed, and as the address has them. */
 export function useWords(place: Place): [string, (words: string) => void] {
   const { q = "" } = place.options, [words, set] = useState(q);
-  useEffect(() => set(q), [q]);
+  useLayoutEffect(() => set(q), [q]);
   return [words, (next) => { set(next); change(place, { q: next }, true); }];
 }
 

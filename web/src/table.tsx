@@ -1,7 +1,7 @@
 // A sortable table of any length: only the rows that can be seen are in the document (TanStack Virtual says which).
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
 import type { ComponentChildren } from "preact";
-import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 
 export interface Column<Row> {
   key: string;
@@ -24,14 +24,14 @@ function useVirtual(count: number) {
     observeElementRect, observeElementOffset, scrollToFn: elementScroll, onChange: again,
     initialRect: { width: 1000, height: 700 } }));
   virtual.setOptions({ ...virtual.options, count });
-  useEffect(() => virtual._didMount(), [virtual]);
-  useEffect(() => virtual._willUpdate());
+  useLayoutEffect(() => virtual._didMount(), [virtual]); // before anyone can scroll
+  useLayoutEffect(() => virtual._willUpdate());
   return { scroller, virtual };
 }
 
 function usePrinting(): boolean {
   const [printing, set] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const query = matchMedia("print"), change = () => set(query.matches);
     query.addEventListener("change", change);
     return () => query.removeEventListener("change", change);
