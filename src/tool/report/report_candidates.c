@@ -1,8 +1,9 @@
 /* report_candidates.c - functions by what moving them, or spreading their calls over threads, would give the
  * whole program.
  *
- * A page to decide by, so it says first what was assumed, and tells apart what was counted (calls, and from
- * where), what was sampled (time, with intervals) and what follows from both (the bound, an interval too). A
+ * A page to decide by, so it says first what was assumed, in a line (with -v in sentences), and tells apart
+ * what was counted (calls, and from where), what was sampled (time, with intervals) and what follows from both
+ * (the bound, an interval too). A
  * function whose calls were not counted cannot be charged for them: such functions stand apart, with the
  * bound for a call that costs nothing. So do roots, which nobody can move, in one line. */
 #include "report_candidates_inside.h"
@@ -151,28 +152,23 @@ static void candidates_add_time(const struct candidates *self, struct base_text 
     view_text_time(out, (int64_t)fmin(fmax(nanoseconds, 0), 9e18), self->context->options->ascii);
 }
 
+/* "assumed: a moved call takes no time and costs nothing to invoke; a bound" */
 static void add_assumption(const struct candidates *self, struct base_text *words)
 {
     const struct report_assumption *assumption = &self->assumption;
     base_text_add(words, "assumed: ");
     if (assumption->parallel)
-        base_text_addf(words,
-                       "the calls of a function run on %llu threads at once, evenly spread, each with all it "
-                       "calls (a call is not split: N calls keep N threads busy at most)",
-                       (unsigned long long)assumption->parallel);
+        base_text_addf(words, "calls run on %llu threads at once", (unsigned long long)assumption->parallel);
     else if (assumption->speedup > 0)
-        base_text_addf(words, "each call of a function runs %.6g times faster, with all it calls",
-                       assumption->speedup);
+        base_text_addf(words, "a moved call runs %.6g times faster", assumption->speedup);
     else
-        base_text_add(words,
-                      "each call of a function takes no time at all, with all it calls (no --speedup)");
-    if (assumption->invoke_ns > 0) {
-        base_text_add(words, ", and invoking it costs ");
+        base_text_add(words, "a moved call takes no time");
+    base_text_add(words, assumption->parallel ? " and cost " : " and costs ");
+    if (assumption->invoke_ns > 0)
         candidates_add_time(self, words, assumption->invoke_ns);
-    } else {
-        base_text_add(words, ", and invoking it costs nothing (no --invoke-cost)");
-    }
-    base_text_add(words, "; everything else stays as it is. A bound: no way of doing it gives more.");
+    else
+        base_text_add(words, "nothing");
+    base_text_add(words, " to invoke; a bound");
     add_paragraph(self, words);
 }
 
@@ -181,19 +177,47 @@ static void add_whole(const struct candidates *self, struct base_text *words)
     double busy = candidates_busy_cpus(self);
     base_text_add(words, "whole program: ");
     candidates_add_time(self, words, (double)self->context->selection.taken.value);
-    base_text_addf(words, " of %s, all threads together%s; 2x means half of it.",
-                   self->context->selection.name,
-                   self->assumption.parallel ? ", taken as if one had run at a time" : "");
+    base_text_addf(words, " of %s, all threads together", self->context->selection.name);
+    if (busy > 0 && (busy > 1.05 || busy < 0.95))
+        base_text_addf(words, ", %.*f CPUs busy", busy < 0.95 ? 2 : 1, busy);
+    add_paragraph(self, words);
+}
+
+/* --- and how to read it, when asked --- */
+
+static void add_meaning(const struct candidates *self, struct base_text *words)
+{
+    const struct report_assumption *assumption = &self->assumption;
+    base_text_add(words, "A function moves with all it calls; everything else stays as it is, and no way of "
+                         "doing it gives more than the bound.");
+    if (assumption->parallel)
+        base_text_add(words,
+                      " Its calls are spread evenly over the threads, and none is split: N calls keep N "
+                      "threads busy at most. The whole program is taken as if one thread had run at a "
+                      "time.");
+    else if (!(assumption->speedup > 0))
+        base_text_add(words, " --speedup says how fast it runs then.");
+    if (!(assumption->invoke_ns > 0))
+        base_text_add(words, " --invoke-cost says what a call costs there.");
+    add_paragraph(self, words);
+}
+
+static void add_busy(const struct candidates *self, struct base_text *words)
+{
+    double busy = candidates_busy_cpus(self);
+    base_text_add(words, "2x means half of the time of the whole program.");
     if (busy > 1.05)
-        base_text_addf(words, " It kept %.1f CPUs busy on average: time on the clock may gain less.", busy);
+        base_text_add(words, " More than one CPU was busy on average: time on the clock may gain less.");
     else if (busy > 0 && busy < 0.95)
-        base_text_addf(words, " It used %.2f of a CPU on average: what it waited stays.", busy);
+        base_text_add(words, " No CPU was busy all the time: what the program waited stays.");
     add_paragraph(self, words);
 }
 
 static void add_reading(const struct candidates *self, struct base_text *words)
 {
     struct profile_extent extent = profile_extent_named(self->context->profile, PROFILE_CALLS);
+    if (!self->calls.counted)
+        return;
     base_text_addf(words,
                    "%s: calls (N+M: M more were recursive, and are in no other figure) and callers' shares "
                    "of them. Sampled, with 95 %% intervals: share of time, time of each call, and the bound "
@@ -245,8 +269,8 @@ static void add_roots(const struct candidates *self, struct base_text *words)
     size_t named = self->roots.shown < ROOTS_NAMED ? self->roots.shown : ROOTS_NAMED;
     if (!self->roots.shown)
         return;
-    base_text_add(words, self->roots.shown == 1 ? "root, which holds the time of all that it calls: "
-                                                : "roots, which hold the time of all that they call: ");
+    base_text_add(words, self->roots.shown == 1 ? "root, which holds the time of what it calls: "
+                                                : "roots, which hold the time of what they call: ");
     for (size_t i = 0; i < named; i++) {
         base_text_add(words, i ? ", " : "");
         add_caller(self, self->roots.items[i].entity, words);
@@ -261,9 +285,12 @@ static void print_assumptions(const struct candidates *self)
     struct base_text words = {0};
     add_assumption(self, &words);
     add_whole(self, &words);
-    if (self->calls.counted)
-        add_reading(self, &words);
     add_roots(self, &words);
+    if (self->context->options->header == VIEW_HEADER_FULL) {
+        add_meaning(self, &words);
+        add_busy(self, &words);
+        add_reading(self, &words);
+    }
     base_text_add(self->context->out, "\n");
     add_missing(self, &words);
     base_text_free(&words);

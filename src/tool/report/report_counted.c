@@ -79,9 +79,11 @@ void report_counted_maps(struct base_text *out, const struct profile *profile, b
         return;
     base_text_add(out, "mapped: ");
     view_text_value(out, "bytes", total, ascii);
-    base_text_add(out, ", ");
-    view_text_value(out, "bytes", live, ascii);
-    base_text_add(out, " of it still at the end");
+    if (total) {
+        base_text_add(out, ", ");
+        view_text_value(out, "bytes", live, ascii);
+        base_text_add(out, " of it still at the end");
+    }
     profile_extent_caveat(&extent, out);
 }
 

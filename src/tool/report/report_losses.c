@@ -1,6 +1,7 @@
 /* report_losses.c - what was not seen: one line for the header, everything for --losses. */
 #include "report_losses.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "profile_extent.h"
@@ -177,15 +178,39 @@ bool report_losses_any(const struct view_context *context)
     return any;
 }
 
-void report_losses_line(struct view_context *context, unsigned most, bool where, struct base_text *out)
+/* What makes a count wrong comes first, then the most frequent. */
+static int compare_losses(const void *a, const void *b, void *context)
+{
+    const struct profile *profile = context;
+    unsigned one = *(const unsigned *)a, two = *(const unsigned *)b;
+    bool counts = concerns_counts(profile, one);
+    uint64_t here = profile->losses[one], there = profile->losses[two];
+    if (counts != concerns_counts(profile, two))
+        return counts ? -1 : 1;
+    if (here != there)
+        return here > there ? -1 : 1;
+    return one < two ? -1 : 1;
+}
+
+/* How many kinds there are. */
+static unsigned order_losses(const struct profile *profile, unsigned numbers[PROFILE_LOSSES])
 {
     unsigned kinds = 0;
-    base_text_add(out, "lost: ");
     for (unsigned i = 0; i < PROFILE_LOSSES; i++)
-        if (context->profile->losses[i] && ++kinds <= most) {
-            base_text_add(out, kinds > 1 ? ", " : "");
-            line_item(context, i, out);
-        }
+        if (profile->losses[i])
+            numbers[kinds++] = i;
+    qsort_r(numbers, kinds, sizeof *numbers, compare_losses, (void *)(uintptr_t)profile);
+    return kinds;
+}
+
+void report_losses_line(struct view_context *context, unsigned most, bool where, struct base_text *out)
+{
+    unsigned numbers[PROFILE_LOSSES], kinds = order_losses(context->profile, numbers);
+    base_text_add(out, "lost: ");
+    for (unsigned i = 0; i < kinds && i < most; i++) {
+        base_text_add(out, i ? ", " : "");
+        line_item(context, numbers[i], out);
+    }
     if (!kinds) {
         profile_extent_lost(context->profile, out);
         return;

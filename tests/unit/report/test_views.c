@@ -119,6 +119,9 @@ static void calls(void **state)
         {"calls-edges-thread", {.view = VIEW_EDGES, .by = VIEW_BY_THREAD, .limit_rows = 4}},
         {"calls-candidates", {.view = VIEW_CANDIDATES}},
         {"calls-candidates-cost", {.view = VIEW_CANDIDATES, .speedup = 10, .invoke_ns = 2000}},
+        {"calls-candidates-full", {.view = VIEW_CANDIDATES, .header = VIEW_HEADER_FULL}},
+        {"calls-candidates-threads-full",
+         {.view = VIEW_CANDIDATES, .parallel = 64, .limit_percent = 50, .header = VIEW_HEADER_FULL}},
         {"calls-candidates-threads", {.view = VIEW_CANDIDATES, .parallel = 64, .limit_percent = 5}},
         {"calls-candidates-ascii", {.view = VIEW_CANDIDATES, .speedup = 0.5, .ascii = true, .limit_rows = 3}},
     };
