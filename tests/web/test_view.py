@@ -78,12 +78,19 @@ def candidates_are_the_program_s(context):
 def memory_is_what_report_says(context):
     need("sort")
     need_x86_64()
-    profile = tally.recorded(context, ["sh", "-c", "echo; exec sort /etc/services"], ["--heap"]).path
+    profile = tally.recorded(context, ["sh", "-c", "sort /etc/services; exec sort /etc/passwd"], ["--heap"]).path
     page = export(context, profile)
     if b"heap.live" not in tally.run(context, [context.tally, "report", "--json", profile]).output:
         raise Skip("the heap was not counted here")
     found = browse(context, step("open"), step("go", file=page, hash="heap"), step("rows", of=".table"), step("axe"),
-                   shot("heap"), step("click", of="[aria-label='Self or total'] >> text=total"), step("rows", of=".table"))
+                   shot("heap"), step("click", of="[aria-label='Self or total'] >> text=total"), step("rows", of=".table"),
+                   step("texts", of=".figure"), step("texts", of="header select"))
+    context.equal(found[8], [], "no counter to choose: the view's are its own")
+    head = tally.run(context, [context.tally, "report", "--header", profile]).output.decode()
+    peak = re.search(r"peak (\S+ \S+) at \S+ \S+ in sort", head)
+    cards = [" ".join(text.split()) for text in found[7] or []]
+    context.check(peak and any(re.match(rf"at peak {re.escape(peak[1])} the highest of \d processes; their sum is ", card) for card in cards),
+                  f"the peak: {cards}, {head}")
     for at, kind in ((2, "self"), (6, "total")):
         got = {(row["function"], row["image"]): row for row in found[at] or []}
         compared = 0

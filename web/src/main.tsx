@@ -46,6 +46,7 @@ interface View {
   timed?: boolean; // it can show a period
   all?: boolean; // it cannot show only some threads or stacks
   searched?: boolean; // it shows what is searched for
+  fixed?: boolean; // its figures are of certain counters: there is none to choose
 }
 
 const sampled = ({ model }: Loaded) => model.counters.length > 0;
@@ -55,14 +56,14 @@ const VIEWS: View[] = [
   { name: "flame", title: "Flame graph", show: FlameView, samples: true, timed: true, searched: true, has: sampled },
   { name: "functions", title: "Functions", show: FunctionsView, samples: true, timed: true, searched: true, has: sampled },
   { name: "function", title: "Callers/callees", show: FunctionView, timed: true, searched: true, has: (it) => sampled(it) || it.model.edges(null).length > 0 },
-  { name: "source", title: "Source", show: SourceView, all: true, has: (it) => it.annotated.length > 0 },
+  { name: "source", title: "Source", show: SourceView, all: true, fixed: true, has: (it) => it.annotated.length > 0 },
   { name: "threads", title: "Threads", show: ThreadsView, samples: true, timed: true, has: sampled },
   { name: "timeline", title: "Timeline", show: TimelineView, timed: true, searched: true, has: (it) => !!it.model.data.timeline },
   { name: "candidates", title: "Accelerator gain", show: CandidatesView, samples: true, timed: true, searched: true,
     has: ({ model }) => model.counters.some((it) => isTime(model, it)) },
-  { name: "heap", title: "Heap", show: HeapView, searched: true, has: ({ model }) => measured(model) },
-  { name: "latency", title: "Latency", show: LatencyView, all: true, searched: true, has: (it) => !!it.latency?.rows.length },
-  { name: "descriptors", title: "Descriptors", show: DescriptorsView, all: true, searched: true, has: (it) => !!it.fds },
+  { name: "heap", title: "Heap", show: HeapView, searched: true, fixed: true, has: ({ model }) => measured(model) },
+  { name: "latency", title: "Latency", show: LatencyView, all: true, searched: true, fixed: true, has: (it) => !!it.latency?.rows.length },
+  { name: "descriptors", title: "Descriptors", show: DescriptorsView, all: true, searched: true, fixed: true, has: (it) => !!it.fds },
 ];
 
 /** The keys of the views, in the order of the menu. */
@@ -186,7 +187,7 @@ function App(props: { loaded: Loaded }) {
         </nav>
         <div class="choose">
           <Filters context={context} />
-          {model.counters.length > 1 && (
+          {model.counters.length > 1 && !view.fixed && (
             <label>Counter{" "}
               <select value={context.counter} onChange={(event) => change(place, { counter: model.counter(Number(event.currentTarget.value)).name })}>
                 {model.counters.map((it) => <option key={it} value={it}>{model.counter(it).name}</option>)}

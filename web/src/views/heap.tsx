@@ -37,6 +37,27 @@ function text(value: number, unit: string): string {
   return unit === "bytes" ? amount(value, unit) : whole(value);
 }
 
+/** What each process had at its peak: never all of it at a time. */
+function peaks({ model, part }: Context, counter: number): number[] {
+  const of = new Map<number, number>();
+  for (const { thread, value } of model.threads(counter, part)) {
+    const process = model.data.threads.process[thread];
+    if (!part.threads || part.threads.has(thread)) of.set(process, (of.get(process) ?? 0) + value);
+  }
+  return [...of.values()].filter((it) => it > 0);
+}
+
+/** The sum of a counter; of peaks, the highest, as reports have it. */
+function Sum({ context, it }: { context: Context; it: Measure }) {
+  const { place } = context, graph = <a href={link(place, "flame", { counter: it.name })}>flame graph</a>;
+  const each = it.name === "heap.peak" ? peaks(context, it.counter) : [], several = each.length > 1;
+  return (
+    <Figure title={it.title} note={several ? <>the highest of {each.length} processes; their sum is {text(it.sums.all, it.unit)}; {graph}</> : graph}>
+      {text(several ? Math.max(...each) : it.sums.all, it.unit)}
+    </Figure>
+  );
+}
+
 export function HeapView(props: { context: Context }) {
   const { context } = props, { model, place, found } = context, total = place.options.of === "total";
   const measures = useMemo(() => SHOWN.flatMap(([name, title, hint]): Measure[] => {
@@ -70,9 +91,7 @@ export function HeapView(props: { context: Context }) {
     <div class="view">
       <h1>Heap</h1>
       <dl class="figures">
-        {measures.map((it) => (
-          <Figure key={it.name} title={it.title} note={<a href={link(place, "flame", { counter: it.name })}>flame graph</a>}>{text(it.sums.all, it.unit)}</Figure>
-        ))}
+        {measures.map((it) => <Sum key={it.name} context={context} it={it} />)}
       </dl>
       <NotAll why={why} />
       {sampled && <p class="quiet">Allocations were sampled by size: figures are estimates.</p>}
