@@ -178,13 +178,16 @@ bool report_losses_any(const struct view_context *context)
     return any;
 }
 
-/* What makes a count wrong comes first, then the most frequent. */
+/* What makes a count wrong comes first, then the most frequent; last what this version does not know. */
 static int compare_losses(const void *a, const void *b, void *context)
 {
     const struct profile *profile = context;
     unsigned one = *(const unsigned *)a, two = *(const unsigned *)b;
     bool counts = concerns_counts(profile, one);
+    bool known = profile_loss_name(one) != NULL;
     uint64_t here = profile->losses[one], there = profile->losses[two];
+    if (known != (profile_loss_name(two) != NULL))
+        return known ? -1 : 1;
     if (counts != concerns_counts(profile, two))
         return counts ? -1 : 1;
     if (here != there)
