@@ -3,7 +3,8 @@
 
 #include "unwind_fast.h"
 
-#define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
+#define GOLDEN   UINT64_C(0x9e3779b97f4a7c15)
+#define COMPARED 8 /* words, before it is looked whether they differ */
 
 static inline uint64_t hash_on(uint64_t hash, uint64_t word)
 {
@@ -54,23 +55,40 @@ static inline bool begins_at(const struct unwind_shape *shape, const struct unwi
 static inline bool is_same(const struct unwind_shape *shape, const struct unwind_known_start *start,
                            const uint64_t *words)
 {
-    uint64_t differs = 0;
-    for (unsigned i = 0; i < shape->count; i++)
-        differs |= word_of(shape, start->sp, i) ^ words[i];
-    return differs == 0 && (!shape->by_fp || words[shape->count] == start->fp);
+    for (unsigned i = 0; i < shape->count;) {
+        unsigned end = i + COMPARED < shape->count ? i + COMPARED : shape->count;
+        uint64_t differs = 0;
+        for (; i < end; i++)
+            differs |= word_of(shape, start->sp, i) ^ words[i];
+        if (differs != 0)
+            return false;
+    }
+    return !shape->by_fp || words[shape->count] == start->fp;
+}
+
+/* The value of the stack that is kept at `at`, if it is this one. */
+static inline uint32_t value_at(const struct unwind_known *known, const struct unwind_shape *shape,
+                                const struct unwind_known_start *start, uint64_t at)
+{
+    const uint64_t *stack = &known->ring[at % UNWIND_KNOWN_WORDS];
+    bool kept = known->head - at <= UNWIND_KNOWN_WORDS && *stack >> 32 == shape->serial;
+    return kept && is_same(shape, start, stack + 1) ? (uint32_t)*stack : 0;
 }
 
 static inline uint32_t find_of_shape(const struct unwind_known *known, struct unwind_shape *shape,
                                      const struct unwind_known_start *start)
 {
-    uint64_t hash = hash_of_stack(shape, start);
-    const struct unwind_known_slot *slot = &known->slots[slot_of(hash)];
-    const uint64_t *stack = &known->ring[slot->at % UNWIND_KNOWN_WORDS];
-    if (slot->hash != hash || known->head - slot->at > UNWIND_KNOWN_WORDS || *stack >> 32 != shape->serial ||
-        !is_same(shape, start, stack + 1))
-        return 0;
+    uint32_t value = value_at(known, shape, start, shape->last);
+    if (__builtin_expect(value == 0, 0)) {
+        uint64_t hash = hash_of_stack(shape, start);
+        const struct unwind_known_slot *slot = &known->slots[slot_of(hash)];
+        value = slot->hash == hash ? value_at(known, shape, start, slot->at) : 0;
+        if (value == 0)
+            return 0;
+        shape->last = slot->at;
+    }
     shape->found = 1;
-    return (uint32_t)*stack;
+    return value;
 }
 
 uint32_t unwind_known_find(struct unwind_known *known, const struct unwind_known_start *start, uint64_t high)

@@ -21,7 +21,7 @@
 
 #define UNWIND_SHAPES      128
 #define UNWIND_SHAPE_WAYS  4 /* of one pc and sp */
-#define UNWIND_SHAPE_WORDS 106
+#define UNWIND_SHAPE_WORDS 102
 #define UNWIND_KNOWN_SLOTS 1024
 #define UNWIND_KNOWN_WORDS 8192
 
@@ -41,6 +41,7 @@ struct unwind_shape {
     uint16_t by_fp;                      /* 1: fp is the word behind the last */
     uint16_t offset[UNWIND_SHAPE_WORDS]; /* from sp, in words */
     uint32_t found;                      /* a stack was, by this shape, since a place was last looked for */
+    uint64_t last;                       /* the stack that was: as slot.at */
 };
 _Static_assert(sizeof(struct unwind_shape) == 256, "four cache lines");
 
