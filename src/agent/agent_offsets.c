@@ -40,6 +40,8 @@ void agent_offsets(void)
     OFFSET(PROCESS, offsetof(struct wire_agent_parameters, process));
     OFFSET(ALIVE, offsetof(struct wire_agent_parameters, alive));
     OFFSET(FLAGS, offsetof(struct wire_agent_parameters, flags));
+    OFFSET(CODE, offsetof(struct wire_agent_parameters, code));
+    OFFSET(CODE_END, offsetof(struct wire_agent_parameters, code_end));
     OFFSET(FORBIDDEN, offsetof(struct wire_agent_parameters, forbidden));
     OFFSET(THREADS, offsetof(struct wire_agent_parameters, threads));
     OFFSET(FSGSBASE, WIRE_AGENT_FSGSBASE);

@@ -109,13 +109,27 @@ enter_or_answer:
     .cfi_endproc
     .size   enter_or_answer, . - enter_or_answer
 
-/* A function that is called often: its entry does all by itself, so that no jump of it has many targets. */
+/* A function that is called often: its entry does all by itself, so that no jump of it has many targets. One that
+ * would return into the agent was reached by a tail call of a function that a wrapper called (realloc goes on in
+ * malloc): the wrapper counts, and the body is jumped to. A block that stands in for the caller's return address
+ * (agent_call_x86_64_return.S) is no such wrapper: the function is timed, too. */
     .macro  own_entry name
     begin_function agent_entry_\name
     movq    agent_parameters+PROCESS(%rip), %r10
     cmpl    $STATE_RUNNING, STATE(%r10)
     jne     1f
-    .cfi_remember_state
+    movq    (%rsp), %r10
+    cmpq    agent_parameters+CODE_END(%rip), %r10
+    jae     2f
+    cmpq    agent_parameters+CODE(%rip), %r10
+    jb      2f
+    save    %rax
+    leaq    agent_return_blocks(%rip), %rax
+    subq    %rax, %r10
+    load    %rax
+    cmpq    $RETURNS << BLOCK_BITS, %r10
+    jae     1f
+2:  .cfi_remember_state
     call_wrapper agent_wrap_\name, asked
     .cfi_restore_state
 1:  jmpq    *HOOK_BODY(%r11)

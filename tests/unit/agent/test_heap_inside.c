@@ -35,6 +35,28 @@ static void test_inner_calls_are_not_counted(void **state)
     assert_int_equal(heap_all().live, 0);
 }
 
+/* As realloc(NULL, size) does it: the entry that it goes on to would return into the agent. */
+void *body_that_goes_on(size_t size);
+__asm__(".text\n.type body_that_goes_on, @function\nbody_that_goes_on:\n\t"
+        "movq heap_hooked_malloc@GOTPCREL(%rip), %rax\n\tjmpq *(%rax)\n.size body_that_goes_on, . - "
+        "body_that_goes_on");
+
+static void test_a_tail_call_is_not_counted(void **state)
+{
+    (void)state;
+    malloc_function *outer =
+        (malloc_function *)agent_rig_hook(&heap_rig, "agent_entry_malloc", (void *)body_that_goes_on);
+    void *blocks[2] = {outer(20), outer(30)};
+    assert_int_equal(heap_all().count, 2);
+    assert_int_equal(heap_all().total, 50);
+    assert_int_equal(heap_loss(WIRE_AGENT_LOSS_INTERRUPTED), 0);
+    heap_hooked_free(heap_hooked_malloc(7)); /* nothing stays inside */
+    assert_int_equal(heap_all().count, 3);
+    for (unsigned i = 0; i < 2; i++)
+        heap_hooked_free(blocks[i]);
+    assert_int_equal(heap_all().live, 0);
+}
+
 static void *from_handler;
 static void handler(int number)
 {
@@ -227,6 +249,7 @@ int main(void)
 #define TEST(function) cmocka_unit_test_setup_teardown(function, heap_set_up, heap_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_inner_calls_are_not_counted),
+        TEST(test_a_tail_call_is_not_counted),
         TEST(test_a_handler_in_a_hook_is_a_loss),
         TEST(test_every_call_of_handlers_counts_or_is_a_loss),
         TEST(test_a_handler_before_there_is_a_record),
