@@ -201,8 +201,6 @@ static inline __attribute__((always_inline)) struct release count_block_release(
                                                                                 uint64_t block)
 {
     struct release release = {{0, 0, 0}, 0, false, false};
-    if (agent_control()->sample_bytes == 0) /* else it is not known in most cases */
-        agent_heap_block_expect(block);
     release.known = agent_heap_block_remove(block, &release.block);
     if (!release.known) {
         if (agent_control()->sample_bytes == 0)

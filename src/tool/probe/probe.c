@@ -17,6 +17,7 @@
 #include "proc_target.h"
 #include "remains.h"
 #include "sample_privileges.h"
+#include "shared_pages.h"
 #include "shared_proc.h"
 #include "wire_loss.h"
 
@@ -262,6 +263,7 @@ static void answer_member(struct probe *probe, struct probe_member *member)
     struct shared_asks asks;
     if (!shared_file_request(&member->group->file, member->region, &asked, &sequence, &asks))
         return;
+    member->makes_pages |= (asked & WIRE_AGENT_TABLE) != 0;
     if (asked & WIRE_AGENT_OBJECTS)
         probe_load_objects(probe, member);
     for (uint32_t i = 0; i < asks.count; i++)
@@ -277,6 +279,21 @@ static void answer_members(struct probe *probe)
     probe_join_all(probe);
     for (size_t i = 0; i < probe->member_count; i++)
         answer_member(probe, &probe->members[i]);
+}
+
+/* A piece for each process: those that ask are answered in between. */
+static void make_pages(struct probe *probe)
+{
+    bool more = false;
+    for (size_t i = 0; i < probe->member_count; i++) {
+        struct probe_member *member = &probe->members[i];
+        if (member->makes_pages)
+            member->makes_pages =
+                shared_pages_make(&member->group->file, member->region, &member->pages_made);
+        more |= member->makes_pages;
+    }
+    if (more)
+        loader_listen_again(probe->listener);
 }
 
 /* --- execs --- */
@@ -374,6 +391,7 @@ int probe_step(struct probe *probe, struct base_error *error)
         answer_members(probe);
     }
     answer_members(probe);
+    make_pages(probe);
     probe_end_members(probe);
     for (size_t i = 0; i < probe->member_count; i++)
         probe_load_move(probe, &probe->members[i]);

@@ -53,7 +53,9 @@ struct probe_member {
     bool watched[3];       /* by hooks: enum probe_watched */
     bool unwatchable;      /* what would have to be watched cannot be hooked */
     bool timed;            /* its threads have timers, or it was tried */
-    uint32_t moves;        /* how often it was tried to give its timers the other signal */
+    bool makes_pages;      /* of its tables: shared_pages.h */
+    uint64_t pages_made;
+    uint32_t moves; /* how often it was tried to give its timers the other signal */
     uint64_t begun_ns,
         clock_ns; /* CPU time of the process when they got them, and when it was looked at last */
     /* objects that it loads are not reported to us, or could not be hooked: no return address is to be
