@@ -12,9 +12,9 @@
 #include <sys/syscall.h>
 
 #include "agent_call_descriptor.h"
-#include "agent_notify.h"
 #include "agent_may.h"
 #include "agent_memory.h"
+#include "agent_notify.h"
 #include "agent_pending.h"
 #include "agent_process.h"
 #include "agent_return.h"
