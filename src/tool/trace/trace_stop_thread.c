@@ -19,6 +19,9 @@
 #define EVENT(status) ((int)((unsigned)(status) >> 16))
 #define REST_NS       20000 /* a thread stops in 30 to 150 us */
 #define REQUEST_TRIES 3     /* of what must not fail: resuming and detaching */
+#define CUT_TRIES     9     /* to take a signal; each waits twice as long as the one before */
+#define SIGNAL_NS     UINT64_C(2000000)
+#define TRAP_NS       UINT64_C(200000000)
 
 void trace_stop_rest(void)
 {
@@ -155,24 +158,71 @@ static bool has_pending_cut(const struct trace_stop_thread *thread)
     return false;
 }
 
+/* False: it has not stopped, or has ended (its state says so). */
+static bool await_stop(struct trace_stop_thread *thread, uint64_t most_ns, int *status)
+{
+    const uint64_t began = base_clock_now();
+    pid_t got;
+    while ((got = base_wait(thread->tid, status, __WALL | WNOHANG)) == 0 || (got < 0 && errno == EINTR)) {
+        if (base_clock_now() - began >= most_ns)
+            return false;
+        trace_stop_rest();
+    }
+    if (got > 0 && WIFSTOPPED(*status))
+        return true;
+    thread->state = TRACE_STOP_GONE;
+    return false;
+}
+
+/* Continues the thread up to its first signal, for `most_ns`. The signal of a timer that was deleted or set anew
+ * after it had expired is an entry of the queue and no more (Linux 6.13): the kernel drops it, and the thread goes
+ * on, perhaps to wait for one that is held. So then it is stopped as usual. False: as await_stop; one that still
+ * runs will stop. */
+static bool continue_to_signal(struct trace_stop_thread *thread, uint64_t most_ns, int *status)
+{
+    if (ptrace(PTRACE_CONT, thread->tid, 0, 0))
+        return false;
+    if (await_stop(thread, most_ns, status))
+        return true;
+    if (thread->state == TRACE_STOP_GONE)
+        return false;
+    trace_stop_interrupt(thread);
+    if (await_stop(thread, TRAP_NS, status))
+        return true;
+    if (thread->state != TRACE_STOP_GONE)
+        thread->state = TRACE_STOP_RUNNING;
+    return false;
+}
+
 /* A detached thread would get the timer's signal with no one to drop it. So the thread is continued up to its
  * first pending signal, and detached with that signal, or without it if it is the timer's. If the first
  * signal is another one, the timer's stays behind it: the other's handler ends the call anyway, or that
- * signal is ignored. Without PTRACE_INTERRUPT, since the trap would come before the signal, each time. */
+ * signal is ignored. Without PTRACE_INTERRUPT at first, since the trap would come before the signal, each time. */
 static int take_first_signal(struct trace_stop_thread *thread)
 {
     struct user_regs_struct registers;
     int status;
-    if (thread->was_stopped || !has_pending_cut(thread) ||
-        trace_stop_step(thread, PTRACE_CONT, 0, &status, NULL) < 0 || EVENT(status))
-        return 0;
-    bool known = !ptrace(PTRACE_GETREGS, thread->tid, 0, &registers);
-    return known && trace_stop_drops_signal(thread->tid, &registers) ? 0 : WSTOPSIG(status);
+    for (int i = 0; i < CUT_TRIES && !thread->was_stopped && has_pending_cut(thread); i++) {
+        if (!continue_to_signal(thread, SIGNAL_NS << i, &status))
+            return 0;
+        if (EVENT(status) == 0) {
+            bool known = !ptrace(PTRACE_GETREGS, thread->tid, 0, &registers);
+            return known && trace_stop_drops_signal(thread->tid, &registers) ? 0 : WSTOPSIG(status);
+        }
+        if (EVENT(status) != PTRACE_EVENT_STOP)
+            return 0;
+        thread->was_stopped = WSTOPSIG(status) != SIGTRAP;
+        if (thread_trapped(thread) < 0)
+            return 0;
+    }
+    return 0;
 }
 
 void trace_stop_detach(struct trace_stop_thread *thread)
 {
     int signal = take_first_signal(thread);
+    if (thread->state != TRACE_STOP_STOPPED)
+        return; /* it has ended, or is detached when it stops */
     for (int i = 0; i < REQUEST_TRIES; i++)
         if (!ptrace(PTRACE_DETACH, thread->tid, 0, signal)) {
             thread->state = TRACE_STOP_GONE;
