@@ -202,10 +202,10 @@ static __attribute__((noinline)) uint32_t walk_unknown(struct agent_thread *thre
                                                        struct unwind_known_start *start, enum wanted wanted,
                                                        bool keep)
 {
-    uint32_t node = node_by_walk(thread, frame, start->root);
+    uint32_t root = (uint32_t)(start->scope >> 32), node = node_by_walk(thread, frame, root);
     uint32_t value = wanted == WANTED_CELL ? agent_cell_of(node, thread->group) : node;
-    start->generation = thread->generation;
-    if (keep && value != 0 && thread->nodes_root == start->root)
+    start->scope = unwind_known_scope(root, thread->generation);
+    if (keep && value != 0 && thread->nodes_root == root)
         unwind_known_insert(&thread->known, start, &thread->trail, arch_host()->code_mask, value);
     return value;
 }
@@ -218,8 +218,7 @@ static inline uint32_t value_of_stack(struct agent_thread *thread, const struct 
         .pc = agent_return_real(frame->return_address),
         .sp = (uint64_t)(&frame->return_address + 1),
         .fp = frame->rbp,
-        .generation = agent_module_generation(),
-        .root = root_of(thread, collector),
+        .scope = unwind_known_scope(root_of(thread, collector), agent_module_generation()),
     };
     forget_unmapped(thread);
     bool search = is_worth_searching(&thread->searches);

@@ -211,8 +211,10 @@ static inline __attribute__((always_inline)) struct release count_block_release(
         agent_heap_sample_mark(block, false);
     release.temporary = thread->last_block == block;
     struct agent_amount amount = amount_of(thread, release.block, block);
-    release.empty = agent_heap_empty_bytes(block, release.block.size) * amount.count;
-    agent_cell_empty(release.block.cell, release.empty);
+    if (__builtin_expect(agent_heap_empty_asked(), 0)) {
+        release.empty = agent_heap_empty_bytes(block, release.block.size) * amount.count;
+        agent_cell_empty(release.block.cell, release.empty);
+    }
     agent_cell_release(thread, release.block.cell, amount, release.temporary);
     return release;
 }

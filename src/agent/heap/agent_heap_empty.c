@@ -12,7 +12,6 @@
  * 16) keep it. */
 #include "agent_heap_empty.h"
 
-#include "agent_process.h"
 #include "agent_readable.h"
 #include "wire_agent_empty.h"
 
@@ -34,12 +33,10 @@ static bool is_only(const uint64_t *page, uint64_t word)
 
 uint64_t agent_heap_empty_bytes(uint64_t block, uint64_t size)
 {
-    uint32_t flags = agent_control()->flags;
     uint64_t empty = 0, end = (block + size) & ~(PAGE - 1);
-    if ((flags & WIRE_AGENT_EMPTY) == 0)
-        return 0;
     for (uint64_t page = (block + PAGE - 1) & ~(PAGE - 1); page < end; page += PAGE)
-        if (agent_readable(page) && is_only((const uint64_t *)page, wire_agent_empty_word(flags)))
+        if (agent_readable(page) &&
+            is_only((const uint64_t *)page, wire_agent_empty_word(agent_control()->flags)))
             empty += PAGE;
     return empty;
 }

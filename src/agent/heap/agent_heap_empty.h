@@ -5,7 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes of the whole pages in the block that are empty; 0 when nobody asked. The block is the caller's. */
+#include "agent_process.h"
+
+/* Did anybody ask for them? Most do not, at each release. */
+static inline bool agent_heap_empty_asked(void)
+{
+    return (agent_control()->flags & WIRE_AGENT_EMPTY) != 0;
+}
+/* Bytes of the whole pages in the block that are empty, where somebody asked. The block is the caller's. */
 uint64_t agent_heap_empty_bytes(uint64_t block, uint64_t size);
 /* Are fresh blocks to be filled? */
 bool agent_heap_empty_fills(void);

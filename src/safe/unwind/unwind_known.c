@@ -3,8 +3,7 @@
 
 #include "unwind_fast.h"
 
-#define GOLDEN   UINT64_C(0x9e3779b97f4a7c15)
-#define COMPARED 8 /* words, before it is looked whether they differ */
+#define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
 static inline uint64_t hash_on(uint64_t hash, uint64_t word)
 {
@@ -20,13 +19,10 @@ static inline uint64_t word_of(const struct unwind_shape *shape, uint64_t sp, un
 static inline uint64_t hash_of_stack(const struct unwind_shape *shape, const struct unwind_known_start *start)
 {
     uint64_t even = shape->serial, odd = 0;
-    unsigned i = 0;
-    for (; i + 1 < shape->count; i += 2) {
+    for (unsigned i = 0; i < shape->count; i += 2) {
         even = hash_on(even, word_of(shape, start->sp, i));
         odd = hash_on(odd, word_of(shape, start->sp, i + 1));
     }
-    if (i < shape->count)
-        even = hash_on(even, word_of(shape, start->sp, i));
     if (shape->by_fp)
         odd = hash_on(odd, start->fp);
     return even * GOLDEN + odd;
@@ -46,8 +42,7 @@ static inline size_t set_of(const struct unwind_known_start *start)
 
 static inline bool begins_at(const struct unwind_shape *shape, const struct unwind_known_start *start)
 {
-    return shape->pc == start->pc && shape->sp == start->sp && shape->root == start->root &&
-           shape->generation == start->generation;
+    return shape->pc == start->pc && shape->sp == start->sp && shape->scope == start->scope;
 }
 
 /* --- finding --- */
@@ -55,10 +50,10 @@ static inline bool begins_at(const struct unwind_shape *shape, const struct unwi
 static inline bool is_same(const struct unwind_shape *shape, const struct unwind_known_start *start,
                            const uint64_t *words)
 {
-    for (unsigned i = 0; i < shape->count;) {
-        unsigned end = i + COMPARED < shape->count ? i + COMPARED : shape->count;
+    for (unsigned at = 0; at < shape->count; at += UNWIND_SHAPE_UNIT) {
         uint64_t differs = 0;
-        for (; i < end; i++)
+#pragma GCC unroll 8
+        for (unsigned i = at; i < at + UNWIND_SHAPE_UNIT; i++)
             differs |= word_of(shape, start->sp, i) ^ words[i];
         if (differs != 0)
             return false;
@@ -136,6 +131,15 @@ static bool read_trail(struct unwind_known *known, const struct unwind_trail *tr
     return shape->count != 0;
 }
 
+static void fill_unit(struct unwind_known *known)
+{
+    struct unwind_shape *shape = &known->fresh;
+    for (; shape->count % UNWIND_SHAPE_UNIT != 0; shape->count++) {
+        known->fresh_words[shape->count] = known->fresh_words[shape->count - 1];
+        shape->offset[shape->count] = shape->offset[shape->count - 1];
+    }
+}
+
 static bool is_same_shape(const struct unwind_shape *one, const struct unwind_shape *other)
 {
     if (one->count != other->count || one->by_fp != other->by_fp)
@@ -197,10 +201,10 @@ void unwind_known_insert(struct unwind_known *known, const struct unwind_known_s
     fresh->sp = start->sp;
     fresh->high = fresh->count = 0;
     fresh->found = 1;
-    fresh->generation = start->generation;
-    fresh->root = start->root;
+    fresh->scope = start->scope;
     if (!read_trail(known, trail, mask))
         return;
+    fill_unit(known);
     known->fresh_words[fresh->count] = start->fp;
     const struct unwind_shape *shape = keep_shape(known, start, fresh);
     unsigned count = fresh->count + fresh->by_fp;

@@ -6,9 +6,10 @@
  * the same pc and sp, and all words that it read then are what they were, it would end as it did.
  *
  * The words lie where they lay: these places are the stack's *shape*, kept once for all stacks that share pc,
- * sp and places. A search reads the words of a shape, hashes them to a stack that is kept, and compares every
- * one. fp, and words that hold a caller's fp, are among them only where a frame outwards is found by it:
- * elsewhere it is a register like others and holds anything.
+ * sp and places. A search compares the words of a shape with the stack that was found by it last; where they
+ * differ, it hashes them to another stack that is kept, and compares every one. fp, and words that hold a
+ * caller's fp, are among them only where a frame outwards is found by it: elsewhere it is a register like
+ * others and holds anything.
  *
  * What is kept serves one thread, under one generation (unwind_space). Older stacks are overwritten by newer
  * ones. A search or an insertion that a signal's handler leaves by a jump leaves nothing that is half of
@@ -21,27 +22,36 @@
 
 #define UNWIND_SHAPES      128
 #define UNWIND_SHAPE_WAYS  4 /* of one pc and sp */
-#define UNWIND_SHAPE_WORDS 102
+#define UNWIND_SHAPE_WORDS 96
+/* Words that are compared at a time: the last is repeated until the unit is full. */
+#define UNWIND_SHAPE_UNIT  8
 #define UNWIND_KNOWN_SLOTS 1024
 #define UNWIND_KNOWN_WORDS 8192
 
 /* Where a walk begins, and for whom. */
 struct unwind_known_start {
     uint64_t pc, sp, fp; /* of the caller; pc is a return address. 0 is none */
-    uint32_t generation;
-    uint32_t root; /* what values are of: a stack may be kept for several */
+    uint64_t scope;      /* unwind_known_scope */
 };
+
+/* `root`: what values are of: a stack may be kept for several. One word: two that are written apart and read at
+ * once would be waited for. */
+static inline uint64_t unwind_known_scope(uint32_t root, uint32_t generation)
+{
+    return (uint64_t)root << 32 | generation;
+}
 
 struct unwind_shape {
     uint64_t pc, sp; /* pc 0: free */
     uint64_t high;   /* behind the highest word */
-    uint32_t generation, root;
-    uint32_t serial; /* of this shape and no other */
-    uint16_t count;
+    uint64_t scope;
+    uint64_t last;                       /* the stack that was found by it: as slot.at */
+    uint32_t serial;                     /* of this shape and no other */
+    uint32_t found;                      /* a stack was, since a place was last looked for */
+    uint16_t count;                      /* whole units */
     uint16_t by_fp;                      /* 1: fp is the word behind the last */
     uint16_t offset[UNWIND_SHAPE_WORDS]; /* from sp, in words */
-    uint32_t found;                      /* a stack was, by this shape, since a place was last looked for */
-    uint64_t last;                       /* the stack that was: as slot.at */
+    uint16_t zero[6];
 };
 _Static_assert(sizeof(struct unwind_shape) == 256, "four cache lines");
 

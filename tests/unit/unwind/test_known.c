@@ -48,7 +48,7 @@ static void make(uint32_t depth, uint64_t seed)
         stack[2 * i + 1] = pc;
     }
     trail.last[0].return_at = 0; /* it says that it is the outermost */
-    start = (struct unwind_known_start){FIRST_PC, address(stack), FP, GENERATION, ROOT};
+    start = (struct unwind_known_start){FIRST_PC, address(stack), FP, unwind_known_scope(ROOT, GENERATION)};
 }
 
 static void keep(uint32_t value)
@@ -104,15 +104,34 @@ static void test_start(void **state)
     start.sp += 16;
     assert_int_equal(find(), 0);
     start = first;
-    start.generation++;
+    start.scope++; /* the generation */
     assert_int_equal(find(), 0);
     start = first;
-    start.root++;
+    start.scope += UINT64_C(1) << 32; /* the root */
     assert_int_equal(find(), 0);
     keep(8);
     assert_int_equal(find(), 8);
     start = first;
     assert_int_equal(find(), 7);
+}
+
+/* Stacks of one shape: the one that was found last is tried first, and is not taken for another. */
+static void test_turns(void **state)
+{
+    (void)state;
+    enum { STACKS = 4 };
+    for (unsigned i = 1; i <= STACKS; i++) {
+        make(DEPTH, i);
+        keep(i);
+    }
+    for (unsigned round = 0; round < 3; round++)
+        for (unsigned i = 1; i <= STACKS; i++) {
+            make(DEPTH, i);
+            for (unsigned again = 0; again <= round; again++)
+                assert_int_equal(find(), i);
+        }
+    make(DEPTH, STACKS + 1);
+    assert_int_equal(find(), 0);
 }
 
 /* No word is read that is not known to be readable. */
@@ -203,7 +222,7 @@ static void test_far(void **state)
     make(DEPTH, 1);
     start.sp = address(far_stack);
     for (unsigned i = UINT16_MAX; i <= UINT16_MAX + 1; i++) {
-        start.root++;
+        start.scope += UINT64_C(1) << 32;
         trail.last[1].return_at = address(&far_stack[i]);
         for (unsigned k = 2; k < DEPTH; k++)
             trail.last[k].return_at = address(&far_stack[k]);
@@ -318,6 +337,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_words, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_start, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_turns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_high, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fp, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_not_kept, set_up, tear_down),

@@ -57,7 +57,7 @@ static void look_for(const struct arch_registers *registers, uint64_t high, cons
 {
     const struct arch *arch = arch_host();
     struct unwind_known_start start = {registers->value[arch->pc] + 1, registers->value[arch->sp],
-                                       registers->value[arch->fp], 1, 1};
+                                       registers->value[arch->fp], unwind_known_scope(1, 1)};
     uint32_t value = unwind_known_find(known, &start, high);
     if (value != 0) {
         found++;
