@@ -73,7 +73,7 @@ static inline uint64_t wire_agent_table_end(unsigned number)
     return wire_agent_table_start(number) +
            wire_agent_table_buckets(number) * sizeof(struct wire_agent_bucket);
 }
-#define WIRE_AGENT_TABLES_MOST 32
+#define WIRE_AGENT_TABLES_MOST 32 /* more than any memory has room for */
 
 /* Tally makes the pages of tables from this one on (WIRE_AGENT_TABLE): 128 KiB. */
 #define WIRE_AGENT_TABLE_LARGE 5

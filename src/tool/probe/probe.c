@@ -24,6 +24,7 @@
 /* Tally's clock is written every 10 ms; beside 16 runnable threads on two processors it was late by 115
  * ms. */
 enum { PATIENCE_MS = 200 };
+#define PAGES_MOST (UINT64_C(256) << 20) /* of tables, that tally makes in a recording */
 
 static void take_note(void *agent, const char *what, const struct base_error *why)
 {
@@ -281,21 +282,6 @@ static void answer_members(struct probe *probe)
         answer_member(probe, &probe->members[i]);
 }
 
-/* A piece for each process: those that ask are answered in between. */
-static void make_pages(struct probe *probe)
-{
-    bool more = false;
-    for (size_t i = 0; i < probe->member_count; i++) {
-        struct probe_member *member = &probe->members[i];
-        if (member->makes_pages)
-            member->makes_pages =
-                shared_pages_make(&member->group->file, member->region, &member->pages_made);
-        more |= member->makes_pages;
-    }
-    if (more)
-        loader_listen_again(probe->listener);
-}
-
 /* --- execs --- */
 
 static void publish_exec(struct probe *probe, pid_t pid)
@@ -391,12 +377,31 @@ int probe_step(struct probe *probe, struct base_error *error)
         answer_members(probe);
     }
     answer_members(probe);
-    make_pages(probe);
     probe_end_members(probe);
     for (size_t i = 0; i < probe->member_count; i++)
         probe_load_move(probe, &probe->members[i]);
     probe_uprobe_tend(probe);
     return result;
+}
+
+/* One piece: what else is to be done comes before the next. */
+void probe_make_pages(struct probe *probe)
+{
+    size_t wanted = 0, made = 0;
+    for (size_t i = 0; i < probe->member_count; i++) {
+        struct probe_member *member = &probe->members[(probe->pages_next + i) % probe->member_count];
+        if (!made && member->makes_pages && probe->pages_made < PAGES_MOST) {
+            uint64_t before = member->pages_made;
+            member->makes_pages =
+                shared_pages_make(&member->group->file, member->region, &member->pages_made);
+            made = i + 1;
+            probe->pages_made += member->pages_made - before;
+        }
+        wanted += member->makes_pages;
+    }
+    probe->pages_next += made;
+    if (wanted && probe->pages_made < PAGES_MOST)
+        loader_listen_again(probe->listener);
 }
 
 /* A thread that waits at this moment asks again for its answer within 10 ms. */

@@ -98,6 +98,8 @@ struct probe {
     struct remains_left left; /* processes in which something stayed */
     uint64_t leaving_ns;      /* since when processes that cannot be had are waited for; 0: none was */
     uint64_t spent_ns;        /* of members that were dropped: probe_timed */
+    size_t pages_next;        /* whose turn it is: a member's number */
+    uint64_t pages_made;
     char notice[256];
 };
 

@@ -5,6 +5,9 @@
  * made through tally's mapping, a piece at a time; the process then only maps them, several in each fault, since
  * it reads before it writes. Where it is faster, it makes them itself, as it does without tally's help.
  *
+ * Such pages count as tally's memory (its control group, its node), and all of a table's are made, whether it is
+ * filled or not: at most as much again as the tables before it have.
+ *
  * Context: tool, one thread. Source: madvise(2), MADV_POPULATE_WRITE (Linux 5.14); do_fault_around in
  * mm/memory.c. */
 #ifndef SHARED_PAGES_H
