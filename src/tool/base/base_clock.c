@@ -24,7 +24,7 @@ uint64_t base_clock_now(void)
     return base_clock_of(CLOCK_MONOTONIC);
 }
 
-void base_clock_rest(uint64_t ns)
+void base_clock_sleep(uint64_t ns)
 {
     const struct timespec rest = {(time_t)(ns / SECOND), (long)(ns % SECOND)};
     const uint32_t word = 0;

@@ -13,6 +13,6 @@ uint64_t base_clock_of(clockid_t clock);
 
 /* Sleeps that long, shorter when a signal comes; by ppoll or futex where a filter refuses clock_nanosleep.
  * Whoever counts rests instead of reading the clock depends on it. Source: nanosleep(2), seccomp(2). */
-void base_clock_rest(uint64_t ns);
+void base_clock_sleep(uint64_t ns);
 
 #endif

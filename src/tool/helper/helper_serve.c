@@ -311,7 +311,7 @@ static void drain_stops(struct helper_server *server)
     while ((trace_stop_awaits(&server->once.stop) || trace_follow_awaits(&server->follow)) &&
            base_clock_now() - began < DRAIN_NS)
         if (!take_stops(server, &wait))
-            base_clock_rest(DRAIN_LOOK_NS);
+            base_clock_sleep(DRAIN_LOOK_NS);
 }
 
 _Noreturn void helper_serve(int socket)

@@ -38,7 +38,7 @@ int loader_stop(struct loader_access *access, struct helper *helper, pid_t pid, 
     for (int i = 0; i < STOP_TRIES && may_succeed_later(result, i); i++) {
         base_error_clear(&why);
         if (i)
-            base_clock_rest(REST_NS);
+            base_clock_sleep(REST_NS);
         result = helper_stop(helper, pid, NULL, &why);
         if (result == BASE_EBUSY && is_foreign_tracer(pid))
             break;

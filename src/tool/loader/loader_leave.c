@@ -209,7 +209,7 @@ static int let_run(struct loader_leaving *leaving, int attempt)
         helper_trace_release(helper, access->pid, NULL, NULL);
     else
         loader_resume(access, false);
-    base_clock_rest((uint64_t)REST_NS * (unsigned)attempt);
+    base_clock_sleep((uint64_t)REST_NS * (unsigned)attempt);
     if (!leaving->held)
         return loader_stop(access, helper, access->pid, false, leaving->error);
     int result = helper_trace_hold(helper, access->pid, NULL, leaving->error);

@@ -149,7 +149,7 @@ static void wait_for_all(const struct waiting *waiting)
     long result = syscall(SYS_futex_waitv, waiting->words, waiting->count, 0,
                           waiting->limit_ns ? &limit : NULL, CLOCK_MONOTONIC);
     if (result < 0 && errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT)
-        base_clock_rest(LOOK_NS);
+        base_clock_sleep(LOOK_NS);
 }
 
 static void *run_listener(void *context)

@@ -84,7 +84,7 @@ uint64_t probe_timing_fixed(const struct probe_timing *timing)
 {
     uint64_t passed = base_clock_now() - timing->start.ns;
     if (passed < FIXED_NS)
-        base_clock_rest(FIXED_NS - passed); /* what it lacks when a signal comes is a little precision */
+        base_clock_sleep(FIXED_NS - passed); /* what it lacks when a signal comes is a little precision */
     return (uint64_t)(probe_timing_ns(timing) * 4294967296.0 + 0.5);
 }
 

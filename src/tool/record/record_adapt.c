@@ -42,7 +42,7 @@ static size_t list_living(void *context, pid_t **pids)
 {
     struct record_session *session = context;
     uint64_t called = base_clock_now();
-    base_clock_rest(RECORD_HORIZON_FULL_NS);
+    base_clock_sleep(RECORD_HORIZON_FULL_NS);
     perf_rings_refresh(&session->rings);
     record_work_until(session, called);
     return sample_processes_living(&session->stream.processes, pids);

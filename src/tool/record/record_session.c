@@ -243,8 +243,8 @@ int record_session_step(struct record_session *session, int timeout_ms, struct b
     redraw_periods(session);
     record_poll_rings(session);
     if (poll(session->polled, session->polled_count, step_timeout(session, timeout_ms)) < 0 && errno != EINTR)
-        base_clock_rest(BLIND_NS); /* a filter refuses it */
-    record_look_at_polls(session); /* also of what cannot be polled */
+        base_clock_sleep(BLIND_NS); /* a filter refuses it */
+    record_look_at_polls(session);  /* also of what cannot be polled */
     uint64_t stepped = base_clock_now();
     int result = session->calls ? step_calls(session, error) : BASE_OK;
     if (session->probe && result >= 0)

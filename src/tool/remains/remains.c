@@ -78,7 +78,7 @@ int remains_remove(pid_t pid, struct remains_cleaned *cleaned, struct base_error
         if (result < 0 || cleaned->bytes_left <= cleaned->bytes_kept || cleaned->unreadable ||
             base_clock_now() >= end)
             break;
-        base_clock_rest(REST_NS);
+        base_clock_sleep(REST_NS);
         result = has_remains(pid, error);
     }
     cleaned->mappings = mappings;
@@ -91,6 +91,6 @@ bool remains_again(int result, uint64_t *began)
     *began = *began ? *began : now;
     if (result != BASE_EBUSY || now - *began >= LEAVE_NS)
         return false;
-    base_clock_rest(REST_NS);
+    base_clock_sleep(REST_NS);
     return true;
 }

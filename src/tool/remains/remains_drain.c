@@ -157,7 +157,7 @@ static int move_threads(struct helper *helper, pid_t pid, const struct remains_r
 static int run_for_a_moment(struct helper *helper, pid_t pid, struct base_error *error)
 {
     helper_trace_release(helper, pid, NULL, NULL);
-    base_clock_rest(REST_NS);
+    base_clock_sleep(REST_NS);
     return helper_trace_hold(helper, pid, NULL, error);
 }
 

@@ -246,7 +246,7 @@ static void compare_open(struct looking *looking)
         unseen |= is_unseen(&looking->published->known[number]);
     }
     if (unseen)
-        base_clock_rest(REST_NS);
+        base_clock_sleep(REST_NS);
     for (uint32_t i = 0; unseen && i < looking->published->known_count; i++)
         if (is_unseen(&looking->published->known[i]))
             looking->published->known[i].open = name_one(looking, i);

@@ -163,6 +163,6 @@ size_t trace_follow_leave(struct trace_follow *follow, pid_t pid)
         trace_follow_drop_process(follow, process); /* none was seized */
     trace_follow_settle_all(follow, space);
     for (int i = 0; i < LEAVE_LOOKS && (left = look_at_leaving(follow, space, pid)); i++)
-        base_clock_rest(LEAVE_NS);
+        base_clock_sleep(LEAVE_NS);
     return left;
 }

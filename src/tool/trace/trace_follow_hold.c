@@ -67,7 +67,7 @@ static int await_detached_children(struct trace_follow_space *space, struct base
             if (base_clock_now() - began > DETACHED_NS)
                 return base_fail(error, BASE_EBUSY, "process %d, which is not followed, runs in its memory",
                                  thread->detached_child);
-            base_clock_rest(DETACHED_LOOK_NS);
+            base_clock_sleep(DETACHED_LOOK_NS);
         }
         thread->detached_child = 0;
     }

@@ -152,7 +152,7 @@ static bool call_is_killed(const struct seccomp_data *data)
             return WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS;
         if (passed > PROBE_NS && is_asleep(child))
             break;
-        base_clock_rest(PROBE_REST_NS);
+        base_clock_sleep(PROBE_REST_NS);
     }
     kill(child, SIGKILL); /* the filter leaves the call to another process, which does not answer */
     base_wait(child, NULL, 0);

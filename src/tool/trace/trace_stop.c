@@ -180,7 +180,7 @@ int trace_stop_begin(struct trace_stop *stop, pid_t pid, struct base_error *erro
         resume_after_failure(stop);
         if (result != BASE_EBUSY || stop->attempts >= ATTEMPTS || (error && error->text[0]))
             return result;
-        base_clock_rest(10 * MILLISECOND);
+        base_clock_sleep(10 * MILLISECOND);
         if (!stop->follower)
             trace_stop_poll(stop);
         result = BASE_OK;

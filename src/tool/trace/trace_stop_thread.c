@@ -25,7 +25,7 @@
 
 void trace_stop_rest(void)
 {
-    base_clock_rest(REST_NS);
+    base_clock_sleep(REST_NS);
 }
 
 void trace_stop_interrupt(struct trace_stop_thread *thread)
