@@ -202,7 +202,7 @@ static __attribute__((noinline)) uint32_t walk_unknown(struct agent_thread *thre
                                                        struct unwind_known_start *start, enum wanted wanted,
                                                        bool keep)
 {
-    uint32_t root = (uint32_t)(start->scope >> 32), node = node_by_walk(thread, frame, root);
+    uint32_t root = unwind_known_root(start->scope), node = node_by_walk(thread, frame, root);
     uint32_t value = wanted == WANTED_CELL ? agent_cell_of(node, thread->group) : node;
     start->scope = unwind_known_scope(root, thread->generation);
     if (keep && value != 0 && thread->nodes_root == root)

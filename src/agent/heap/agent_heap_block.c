@@ -12,18 +12,12 @@
  * that found none would be missing in every figure. When they begin to crowd there, the level rises: fewer
  * come, and each stands for more.
  *
- * Pages. Blocks go all over a new table, so that each of its pages would be a fault of the program's, and an
- * expensive one in a virtual machine. Tally is told of a large table and makes its pages, by its own mapping of
- * the file; the program's first access to one is a read (of a key), and for a read fault the kernel maps all the
- * pages around it that are there, 16 by default.
- *
  * Where a block's home is. The page of its address is hashed; within it, each 256 bytes have the next bucket.
  * So blocks that are neighbours in memory are so here, and a walk over a table's memory costs the program no
  * more TLB misses than its own. */
 #include "agent_heap_block.h"
 
 #include "agent_memory.h"
-#include "agent_notify.h"
 #include "wire_agent_block.h"
 
 #define PROBES 8 /* buckets from the home on */
@@ -78,27 +72,30 @@ static unsigned insert_in_table(unsigned table, uint64_t home, struct wire_agent
     return PROBES;
 }
 
+/* Bytes of the tables up to this one. */
+static uint64_t end_of_table(uint32_t table)
+{
+    return (wire_agent_table_before(table) + wire_agent_table_buckets(table)) *
+           sizeof(struct wire_agent_bucket);
+}
+
 /* Slots of a bucket that a block which is no sample may have. */
 static unsigned common_slots(uint32_t table)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    return WIRE_AGENT_SLOTS -
-           (wire_agent_table_end(table + 1) > layout.block_bytes); /* no larger one will come */
+    return WIRE_AGENT_SLOTS - (end_of_table(table + 1) > layout.block_bytes); /* no larger one will come */
 }
 
 /* One more table; false: there is no room. `tables`: how many the caller has seen full. */
 static bool add_table(struct wire_agent_process *process, uint32_t tables)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    uint64_t end = wire_agent_table_end(tables);
+    uint64_t end = end_of_table(tables);
     if (end > layout.block_bytes || !agent_memory_has(WIRE_AGENT_PART_BLOCKS, end))
         return false;
-    if (!__atomic_compare_exchange_n(&process->block_tables, &tables, tables + 1, false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_ACQUIRE))
-        return true;
-    __atomic_store_n(&process->block_used, end, __ATOMIC_RELAXED);
-    if (tables >= WIRE_AGENT_TABLE_LARGE)
-        agent_notify(WIRE_AGENT_TABLE, false);
+    if (__atomic_compare_exchange_n(&process->block_tables, &tables, tables + 1, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE))
+        __atomic_store_n(&process->block_used, end, __ATOMIC_RELAXED);
     return true;
 }
 
@@ -118,20 +115,17 @@ static void raise_level(struct wire_agent_process *process, uint32_t level, unsi
                                 __ATOMIC_RELAXED);
 }
 
-/* `age`: of the table, 0 the newest. */
-static inline void expect_in_table(uint64_t address, uint32_t age)
+static inline void prefetch_bucket(const struct wire_agent_bucket *bucket)
 {
-    uint32_t tables = __atomic_load_n(&agent_process()->block_tables, __ATOMIC_RELAXED);
-    if (tables <= age)
-        return;
-    const struct wire_agent_bucket *bucket = bucket_at(tables - 1 - age, home_of_address(address));
     __builtin_prefetch(bucket);
     __builtin_prefetch(&bucket->slots[4]);
 }
 
 void agent_heap_block_expect(uint64_t address)
 {
-    expect_in_table(address, 0);
+    uint32_t tables = __atomic_load_n(&agent_process()->block_tables, __ATOMIC_RELAXED);
+    if (tables > 0)
+        prefetch_bucket(bucket_at(tables - 1, home_of_address(address)));
 }
 
 /* Into the older tables, where room may have come up. */
@@ -205,9 +199,10 @@ static bool remove_from_table(unsigned table, uint64_t home, uint64_t key, struc
 /* Half of the blocks are in the newest table, a quarter in the one before, which is fetched meanwhile. */
 bool agent_heap_block_remove(uint64_t address, struct agent_heap_block *block)
 {
-    expect_in_table(address, 1);
     uint64_t home = home_of_address(address), key = address >> 3 & WIRE_AGENT_KEY_MASK;
     uint32_t tables = __atomic_load_n(&agent_process()->block_tables, __ATOMIC_ACQUIRE);
+    if (tables > 1)
+        prefetch_bucket(bucket_at(tables - 2, home));
     for (uint32_t i = tables < 64 ? tables : 64; i-- > 0;)
         if (remove_from_table(i, home, key, block))
             return true;

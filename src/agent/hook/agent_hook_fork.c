@@ -12,9 +12,9 @@
 #include <sys/syscall.h>
 
 #include "agent_call_descriptor.h"
+#include "agent_hook_notify.h"
 #include "agent_may.h"
 #include "agent_memory.h"
-#include "agent_notify.h"
 #include "agent_pending.h"
 #include "agent_process.h"
 #include "agent_return.h"
@@ -154,7 +154,7 @@ bool agent_process_set_up_child(uint32_t *alive)
     if (taken) {
         agent_return_publish();
         __atomic_store_n(&agent_process()->state, WIRE_AGENT_RUNNING, __ATOMIC_RELEASE);
-        agent_notify(WIRE_AGENT_FORKED, false);
+        agent_hook_notify(WIRE_AGENT_FORKED, false);
     } else {
         agent_pending_inherit();
         agent_parameters.process = (uint64_t)agent_process_inert;

@@ -1,7 +1,7 @@
 /* What tally must know of the whole process: it loads objects, executes a program, ends. */
 #include "agent.h"
 #include "agent_call_unwind.h"
-#include "agent_notify.h"
+#include "agent_hook_notify.h"
 #include "agent_process.h"
 
 /* The loader (ld.so) has mapped or unmapped objects: called from its _dl_debug_state, possibly before there
@@ -19,7 +19,7 @@ uint64_t agent_wrap_objects(const struct agent_frame *frame)
     if (agent_process_is_counted()) {
         struct wire_agent_process *process = agent_process();
         __atomic_fetch_add(&process->unrecorded, 1, __ATOMIC_RELAXED);
-        if (!agent_notify(WIRE_AGENT_OBJECTS, true))
+        if (!agent_hook_notify(WIRE_AGENT_OBJECTS, true))
             agent_call_unwind_abandon(frame);
         __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
     }
@@ -33,7 +33,7 @@ uint64_t agent_wrap_end(const struct agent_frame *frame, uint64_t status)
     if (agent_process_is_counted()) {
         struct wire_agent_process *process = agent_process();
         __atomic_fetch_add(&process->unrecorded, 1, __ATOMIC_RELAXED);
-        agent_notify(WIRE_AGENT_END, true);
+        agent_hook_notify(WIRE_AGENT_END, true);
         __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
     }
     return ((uint64_t(*)(uint64_t))frame->hook->body)(status);
@@ -47,14 +47,14 @@ static void before_exec(void)
         return;
     struct wire_agent_process *process = agent_process();
     __atomic_fetch_add(&process->unrecorded, 1, __ATOMIC_RELAXED);
-    agent_notify(WIRE_AGENT_EXEC, true);
+    agent_hook_notify(WIRE_AGENT_EXEC, true);
     __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
 }
 
 static uint64_t after_exec(uint64_t result)
 {
     if (agent_process_is_counted())
-        agent_notify(WIRE_AGENT_EXEC_FAILED, false);
+        agent_hook_notify(WIRE_AGENT_EXEC_FAILED, false);
     return result;
 }
 

@@ -40,6 +40,10 @@ static inline uint64_t unwind_known_scope(uint32_t root, uint32_t generation)
 {
     return (uint64_t)root << 32 | generation;
 }
+static inline uint32_t unwind_known_root(uint64_t scope)
+{
+    return (uint32_t)(scope >> 32);
+}
 
 struct unwind_shape {
     uint64_t pc, sp; /* pc 0: free */

@@ -63,20 +63,6 @@ static inline uint64_t wire_agent_table_before(unsigned number)
 {
     return number == 0 ? 0 : wire_agent_table_buckets(number);
 }
-/* Of the tables before it, or up to it, in bytes. */
-static inline uint64_t wire_agent_table_start(unsigned number)
-{
-    return wire_agent_table_before(number) * sizeof(struct wire_agent_bucket);
-}
-static inline uint64_t wire_agent_table_end(unsigned number)
-{
-    return wire_agent_table_start(number) +
-           wire_agent_table_buckets(number) * sizeof(struct wire_agent_bucket);
-}
-#define WIRE_AGENT_TABLES_MOST 32 /* more than any memory has room for */
-
-/* Tally makes the pages of tables from this one on (WIRE_AGENT_TABLE): 128 KiB. */
-#define WIRE_AGENT_TABLE_LARGE 5
 
 /* Of the hash of an address: how many live blocks are samples, 255 for good. The agent's own. */
 #define WIRE_AGENT_SAMPLED 65536

@@ -20,7 +20,6 @@ enum wire_agent_request {
     /* it did not happen; nobody waits. Beside EXEC it is the older one: to be seen to first */
     WIRE_AGENT_EXEC_FAILED = 4,
     WIRE_AGENT_FORKED = 8, /* this region was taken by a child just now; nobody waits */
-    WIRE_AGENT_TABLE = 32, /* a large table of blocks was begun (wire_agent_block.h); nobody waits */
     WIRE_AGENT_END = 16, /* the thread ends the process now: what it has can be looked at until the answer */
 };
 

@@ -165,11 +165,6 @@ static long wake_waiters(uint32_t *word, int most)
     return syscall(SYS_futex, word, FUTEX_WAKE, most, NULL, NULL, 0);
 }
 
-void loader_listen_again(struct loader_listen *listen)
-{
-    eventfd_write(listen->file, 1);
-}
-
 void loader_listen_wake(uint32_t *word)
 {
     wake_waiters(word, INT_MAX);

@@ -29,8 +29,6 @@ void loader_listen_restart(struct loader_listen *listen, uint64_t start_ns);
 void loader_listen_free(struct loader_listen *listen);
 /* Readable (8 bytes) when there is a notification. To be read before the doorbells are looked at. */
 int loader_listen_file(const struct loader_listen *listen);
-/* Makes it readable: who answers has more to do, and looks at other things in between. */
-void loader_listen_again(struct loader_listen *listen);
 
 /* Listens to it from now on; one that is not 0 notifies at once. Its page must stay mapped until
  * ..._forget. `clock`: where the time is written, ns; NULL: nowhere. */

@@ -17,14 +17,12 @@
 #include "proc_target.h"
 #include "remains.h"
 #include "sample_privileges.h"
-#include "shared_pages.h"
 #include "shared_proc.h"
 #include "wire_loss.h"
 
 /* Tally's clock is written every 10 ms; beside 16 runnable threads on two processors it was late by 115
  * ms. */
 enum { PATIENCE_MS = 200 };
-#define PAGES_MOST (UINT64_C(256) << 20) /* of tables, that tally makes in a recording */
 
 static void take_note(void *agent, const char *what, const struct base_error *why)
 {
@@ -264,7 +262,6 @@ static void answer_member(struct probe *probe, struct probe_member *member)
     struct shared_asks asks;
     if (!shared_file_request(&member->group->file, member->region, &asked, &sequence, &asks))
         return;
-    member->makes_pages |= (asked & WIRE_AGENT_TABLE) != 0;
     if (asked & WIRE_AGENT_OBJECTS)
         probe_load_objects(probe, member);
     for (uint32_t i = 0; i < asks.count; i++)
@@ -382,26 +379,6 @@ int probe_step(struct probe *probe, struct base_error *error)
         probe_load_move(probe, &probe->members[i]);
     probe_uprobe_tend(probe);
     return result;
-}
-
-/* One piece: what else is to be done comes before the next. */
-void probe_make_pages(struct probe *probe)
-{
-    size_t wanted = 0, made = 0;
-    for (size_t i = 0; i < probe->member_count; i++) {
-        struct probe_member *member = &probe->members[(probe->pages_next + i) % probe->member_count];
-        if (!made && member->makes_pages && probe->pages_made < PAGES_MOST) {
-            uint64_t before = member->pages_made;
-            member->makes_pages =
-                shared_pages_make(&member->group->file, member->region, &member->pages_made);
-            made = i + 1;
-            probe->pages_made += member->pages_made - before;
-        }
-        wanted += member->makes_pages;
-    }
-    probe->pages_next += made;
-    if (wanted && probe->pages_made < PAGES_MOST)
-        loader_listen_again(probe->listener);
 }
 
 /* A thread that waits at this moment asks again for its answer within 10 ms. */

@@ -76,10 +76,6 @@ void probe_files(const struct probe *probe, int files[2]);
 /* The recording begins now: processes->start_ns is another one. */
 void probe_restart(struct probe *probe);
 int probe_step(struct probe *probe, struct base_error *error);
-/* After a step, when nobody waits for tally: pages of large tables that processes have begun (shared_pages.h), for a
- * few milliseconds; probe_files are readable at once when there are more. They count as memory of tally's, so
- * no more than 256 MiB in all: what comes later processes make themselves. */
-void probe_make_pages(struct probe *probe);
 /* Around a stop of tally: no process waits for it. A process that asked meanwhile never asks again. */
 void probe_suspend(struct probe *probe);
 void probe_resume(struct probe *probe);

@@ -53,9 +53,7 @@ struct probe_member {
     bool watched[3];       /* by hooks: enum probe_watched */
     bool unwatchable;      /* what would have to be watched cannot be hooked */
     bool timed;            /* its threads have timers, or it was tried */
-    bool makes_pages;      /* of its tables: shared_pages.h */
-    uint64_t pages_made;
-    uint32_t moves; /* how often it was tried to give its timers the other signal */
+    uint32_t moves;        /* how often it was tried to give its timers the other signal */
     uint64_t begun_ns,
         clock_ns; /* CPU time of the process when they got them, and when it was looked at last */
     /* objects that it loads are not reported to us, or could not be hooked: no return address is to be
@@ -98,8 +96,6 @@ struct probe {
     struct remains_left left; /* processes in which something stayed */
     uint64_t leaving_ns;      /* since when processes that cannot be had are waited for; 0: none was */
     uint64_t spent_ns;        /* of members that were dropped: probe_timed */
-    size_t pages_next;        /* whose turn it is: a member's number */
-    uint64_t pages_made;
     char notice[256];
 };
 

@@ -253,8 +253,6 @@ int record_session_step(struct record_session *session, int timeout_ms, struct b
         return result;
     if (session->waits && base_clock_now() - stepped > HOLDS_NS)
         waits_busy(session->waits);
-    if (session->probe)
-        probe_make_pages(session->probe);
     bool late = base_clock_now() < session->late_until;
     bool full = perf_rings_refresh(&session->rings);
     for (int rounds = 0; rounds == 0 || (full && rounds < ROUNDS_MAX); rounds++) {

@@ -1,6 +1,6 @@
 /* Requests to tally, and waiting for the answer: never longer than agreed, and never again once it did not
  * come. */
-#include "agent_notify.h"
+#include "agent_hook_notify.h"
 
 #include <sys/syscall.h>
 
@@ -82,7 +82,7 @@ static bool ask_for_thread(struct wire_agent_process *process, enum wire_agent_r
     return false;
 }
 
-bool agent_notify(enum wire_agent_request request, bool wait)
+bool agent_hook_notify(enum wire_agent_request request, bool wait)
 {
     struct wire_agent_process *process = agent_process();
     struct wire_agent_control *control = agent_control();
