@@ -3,9 +3,9 @@
  *
  * A page to decide by, so it says first what was assumed, in a line (with -v in sentences), and tells apart
  * what was counted (calls, and from where), what was sampled (time, with intervals) and what follows from both
- * (the bound, an interval too). A
- * function whose calls were not counted cannot be charged for them: such functions stand apart, with the
- * bound for a call that costs nothing. So do roots, which nobody can move, in one line. */
+ * (the bound, an interval too). A function whose calls were not counted cannot be charged for them: such
+ * functions stand apart, with the bound for a call that costs nothing. So do roots, which nobody can move, in
+ * one line. */
 #include "report_candidates_inside.h"
 
 #include <math.h>
@@ -209,7 +209,7 @@ static void add_busy(const struct candidates *self, struct base_text *words)
     if (busy > 1.05)
         base_text_add(words, " More than one CPU was busy on average: time on the clock may gain less.");
     else if (busy > 0 && busy < 0.95)
-        base_text_add(words, " No CPU was busy all the time: what the program waited stays.");
+        base_text_add(words, " Less than one CPU was busy on average: what the program waited stays.");
     add_paragraph(self, words);
 }
 

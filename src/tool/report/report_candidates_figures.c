@@ -77,7 +77,8 @@ bool candidates_is_root(const struct candidates *self, const struct candidate *c
     struct view_share share = view_select_share(&self->context->selection, &candidate->total);
     /* of what may be called often, only what does next to nothing itself */
     int64_t own_most = candidate->total.value / (candidate->entering ? 2 : 20);
-    uint64_t threads = self->context->profile->thread_count; /* each of which calls it once, say */
+    /* each of which calls it once, say; without number 0, which is none */
+    uint64_t threads = self->context->profile->thread_count - 1;
     return candidate->entering <= (threads > 1 ? threads : 1) && share.share >= ROOT_SHARE &&
            candidate->self.value < own_most;
 }

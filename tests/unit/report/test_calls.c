@@ -205,6 +205,27 @@ static void recursion_counts_once(void **state)
     profile_free(s.profile);
 }
 
+/* One that each of two threads calls once, and one that is called once more than there are threads. */
+static void roots_are_called_once_a_thread(void **state)
+{
+    (void)state;
+    struct sample_profile s = sample_profile_new();
+    uint32_t routine = sample_profile_function(&s, s.program, "routine", 0x100, NULL, 0);
+    uint32_t block = sample_profile_function(&s, s.program, "block", 0x200, NULL, 0);
+    uint32_t work = sample_profile_function(&s, s.program, "work", 0x300, NULL, 0);
+    uint64_t threads = s.profile->thread_count - 1;
+    assert_true(threads >= 2);
+    SAMPLE(&s, 0, 1000, routine, block, work);
+    sample_profile_call(&s, 0, 0, routine, PROFILE_CALL_ENTRY, threads);
+    sample_profile_call(&s, 0, routine, block, PROFILE_CALL_DIRECT, threads + 1);
+    sample_profile_call(&s, 0, block, work, PROFILE_CALL_DIRECT, 5000);
+    struct view_options options = {.view = VIEW_CANDIDATES};
+    char *text = sample_profile_report(s.profile, &options);
+    expect_in(text, "root, which holds the time of what it calls: routine\n");
+    free(text);
+    profile_free(s.profile);
+}
+
 /* a and b call each other; only a is entered from outside. */
 static void cycles(void **state)
 {
@@ -589,6 +610,7 @@ int main(void)
         cmocka_unit_test(verdicts),
         cmocka_unit_test(break_even_is_where_nothing_is_gained),
         cmocka_unit_test(recursion_counts_once),
+        cmocka_unit_test(roots_are_called_once_a_thread),
         cmocka_unit_test(cycles),
         cmocka_unit_test(only_from_itself_is_not_known),
         cmocka_unit_test(costly_calls_are_said_to_cost),

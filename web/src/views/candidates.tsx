@@ -45,7 +45,8 @@ function judge(context: Context, fn: number, speedup: number, invoke: number): C
 
 /** Does it only hold the time of what it calls? As candidates_is_root of src/tool/report/report_candidates_figures.c. */
 function isRoot({ functions, model }: Context, it: Candidate): boolean {
-  return it.calls <= Math.max(model.data.threads.tid.length, 1) && it.share.share >= 0.95 && functions.self[it.fn] < functions.total[it.fn] / (it.calls ? 2 : 20);
+  const threads = model.data.threads.tid.length - 1; // without number 0, which is none
+  return it.calls <= Math.max(threads, 1) && it.share.share >= 0.95 && functions.self[it.fn] < functions.total[it.fn] / (it.calls ? 2 : 20);
 }
 
 function Curves(props: { context: Context; list: Candidate[]; invoke: number; speedup: number }) {
