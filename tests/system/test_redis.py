@@ -1,18 +1,20 @@
 """A server under load, recorded and left again and again: no request fails, and memory comes back.
 
-TALLY_REDIS_ROUNDS and TALLY_REDIS_SECONDS say how often and how long: 8 times 0.3 seconds, with TALLY_LONG 200 times 2."""
+TALLY_REDIS_ROUNDS and TALLY_REDIS_SECONDS say how often and how long at least: 8 times 0.3 seconds, with TALLY_LONG 200 times 2."""
 import os
 import random
 import re
+import signal
 import socket
 import threading
+import time
 
 import tally
 import tap
 
 ROUNDS = int(os.environ.get("TALLY_REDIS_ROUNDS", "200" if tap.LONG else "8"))
 SECONDS = float(os.environ.get("TALLY_REDIS_SECONDS", "2" if tap.LONG else "0.3"))
-LONGER = 10  # times as long, where nothing was seen: clients and server may get no processor for SECONDS
+VISITS = 30  # of the clients, in each recording: on a busy machine they take longer than SECONDS
 CLIENTS = 3
 KEYS = 2000
 FUNCTIONS = ["--function", "read", "--function", "write", "--function", "epoll_wait"]
@@ -33,7 +35,7 @@ class Client(threading.Thread):
     def __init__(self, path, number):
         super().__init__(daemon=True)
         self.path, self.number, self.source = path, number, random.Random(number)
-        self.over, self.asked, self.failures, self.values = False, 0, [], {}
+        self.over, self.asked, self.visits, self.failures, self.values = False, 0, 0, [], {}
 
     def answer(self, stream):
         line = stream.readline()
@@ -76,6 +78,7 @@ class Client(threading.Thread):
         while not self.over and len(self.failures) < 5:
             try:
                 self.visit()
+                self.visits += 1
             except (OSError, ValueError) as error:
                 self.failures.append(f"{error!r}")
 
@@ -118,9 +121,17 @@ def mapped(pid):
         return [line for line in file if "/" in line]
 
 
-def visit(context, server, options, number, seconds=SECONDS):
+def visit(context, server, clients, options, number):
+    """A recording in which the clients come and go: SECONDS and VISITS, from when Tally is there."""
     path = context.path("profile")
-    result = tally.run(context, [context.tally, "record", "--no-time", *options, "-o", path, "--duration", f"{seconds:g}", "-p", str(server.pid)])
+    one = tally.start(context, [context.tally, "record", "--no-time", *options, "-o", path, "-p", str(server.pid)])
+    tally.wait_for(lambda: any("tally" in line for line in mapped(server.pid)) or one.poll() is not None)
+    begun = sum(client.visits for client in clients)
+    time.sleep(SECONDS)
+    tally.wait_for(lambda: sum(client.visits for client in clients) >= begun + VISITS or one.poll() is not None)
+    if one.poll() is None:
+        one.send_signal(signal.SIGINT)
+    result = tally.finish(one)
     if b"did not stop within" in result.errors:
         return None  # a busy machine: tally left before it began
     context.equal(result.status, 0, f"status of round {number}, {options} ({result.text()})")
@@ -154,13 +165,11 @@ def come_and_go(context):
     clients = [Client(path, number) for number in range(CLIENTS)]
     for client in clients:
         client.start()
-    visit(context, server, WAYS[3], "before the first")  # whose images are looked at once
+    visit(context, server, clients, WAYS[3], "before the first")  # whose images are looked at once
     sizes, done = [], 0
     for number in range(ROUNDS):
         options = WAYS[number % len(WAYS)]
-        profile = visit(context, server, options, number)
-        if profile is not None and uncounted(profile, options):
-            profile = visit(context, server, options, number, LONGER * SECONDS)
+        profile = visit(context, server, clients, options, number)
         if profile is not None:
             check_counted(context, profile, options, number)
             done += 1

@@ -594,7 +594,7 @@ static void a_dropped_tick_holds_nobody(void **state)
     (void)state;
     struct trace_child child = trace_child_start(poll_patiently, false);
     struct trace_stop stop = {0};
-    for (unsigned i = 0; i < 5; i++) {
+    for (unsigned i = 1; i <= 5; i++) {
         nap_us(2000);
         wait_until_it_polls(&stop, child.pid);
         pretended = i;
